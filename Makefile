@@ -1,0 +1,60 @@
+# Every target sets up what it needs on a machine that has just Python (3.11 or later) and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+# Two Envoys at a time is what a two-core machine carries; unit tests use every core.
+WORKERS ?= auto
+
+.PHONY: demo test unit dataplane check style bench golden lock clean
+
+demo: $(VENV)/.demo ## run the main job: a real Envoy, the processor, stand-in upstreams, a rate limit service
+	$(BIN)/extproc demo $(ARGS)
+
+test: $(VENV)/.dev ## the whole suite
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+
+unit: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/unit $(ARGS)
+
+dataplane: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/dataplane $(ARGS)
+
+check: $(VENV)/.dev ## format, lint, types, import contracts, generated files
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+	$(BIN)/python protos/generate.py --check
+	$(BIN)/python -m filter_config.schema --check
+
+style: $(VENV)/.dev ## rewrite what the formatter and the linter can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.dev ## requests per second and CPU per request, against the same Envoy without the filter
+	$(BIN)/python -m tests.bench $(ARGS)
+
+golden: $(VENV)/.dev ## rewrite golden files and generated modules from today's code
+	$(BIN)/python protos/generate.py
+	$(BIN)/python -m filter_config.schema
+	$(BIN)/python -m pytest tests/unit -q --update-golden
+
+lock: $(VENV)/.dev ## resolve requirements/*.txt anew, with hashes
+	$(BIN)/python requirements/lock.py
+
+clean:
+	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: requirements/demo.txt pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/demo.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(VENV)/.dev: requirements/dev.txt pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
