@@ -1,0 +1,165 @@
+"""Cost rules: token usage in, numbers for Envoy's dynamic metadata out.
+
+A rule that cannot be evaluated is reported and left out; it harms neither the answer nor the other rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from extproc.errors import ConfigRejected
+from extproc.usage import TokenUsage
+from filter_config.cel import CELError, CostProgram, CostVariables, compile_cost
+from filter_config.model import GlobalLLMRequestCost, LLMRequestCost
+
+_COUNTS: dict[str, str] = {
+    "InputToken": "input",
+    "CachedInputToken": "cached_input",
+    "CacheCreationInputToken": "cache_creation_input",
+    "OutputToken": "output",
+    "TotalToken": "total",
+    "ReasoningToken": "reasoning",
+}
+
+Measure = Callable[[CostVariables], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostScope:
+    """The request that a cost is computed for.
+
+    Attributes:
+        model: the effective model, after a backend's override.
+        backend: the full backend name; ``short_backend`` is its ``namespace/name`` part.
+        route: ``namespace/name`` of the route, or empty.
+    """
+
+    model: str
+    backend: str
+    short_backend: str
+    route: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    key: str
+    measure: Measure
+    route: str = ""
+    backend: str = ""
+    model: str = ""
+
+    def applies(self, scope: CostScope) -> bool:
+        return (
+            self.route == scope.route and self.backend in ("", scope.short_backend) and self.model in ("", scope.model)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostRules:
+    """The compiled cost rules of one filter config."""
+
+    route_rules: tuple[_Rule, ...] = ()
+    global_rules: tuple[_Rule, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.route_rules or self.global_rules)
+
+    def evaluate(
+        self, usage: TokenUsage, scope: CostScope, on_error: Callable[[str, CELError], None]
+    ) -> dict[str, int]:
+        """Every cost that applies to ``scope``, by metadata key.
+
+        Route rules come first, the last match of a key wins; a global rule counts only where no route rule of its
+        key applied (contract, cost evaluation 3.16). A failing rule is handed to ``on_error`` and writes nothing;
+        a global rule does not stand in for a route rule that failed, it would charge by the wrong formula.
+        """
+        variables = _variables(usage, scope)
+        costs: dict[str, int] = {}
+        matched: set[str] = set()
+        for rule in self.route_rules:
+            if rule.applies(scope):
+                matched.add(rule.key)
+                _measure(rule, variables, costs, on_error)
+        for rule in self.global_rules:
+            if rule.key not in matched:
+                _measure(rule, variables, costs, on_error)
+        return costs
+
+
+def _measure(
+    rule: _Rule, variables: CostVariables, costs: dict[str, int], on_error: Callable[[str, CELError], None]
+) -> None:
+    try:
+        costs[rule.key] = rule.measure(variables)
+    except CELError as error:
+        on_error(rule.key, error)
+
+
+def _variables(usage: TokenUsage, scope: CostScope) -> CostVariables:
+    return CostVariables(
+        model=scope.model,
+        backend=scope.backend,
+        route_name=scope.route,
+        input_tokens=usage.input or 0,
+        cached_input_tokens=usage.cached_input or 0,
+        cache_creation_input_tokens=usage.cache_creation_input or 0,
+        output_tokens=usage.output or 0,
+        total_tokens=usage.total or 0,
+        reasoning_tokens=usage.reasoning or 0,
+    )
+
+
+def compile_costs(route_costs: Iterable[LLMRequestCost], global_costs: Iterable[GlobalLLMRequestCost]) -> CostRules:
+    """Compile the rules of a filter config.
+
+    Raises:
+        ConfigRejected: a CEL expression does not compile, or a route rule names no route (contract 2.7).
+    """
+    global_rules = tuple(_Rule(key=cost.metadata_key, measure=_compile(cost, "global cost")) for cost in global_costs)
+    route_rules = []
+    for cost in route_costs:
+        if not cost.route_name:
+            raise ConfigRejected(
+                f'route-scoped LLMRequestCost with metadataKey="{cost.metadata_key}" must have non-empty RouteName'
+            )
+        route_rules.append(
+            _Rule(
+                key=cost.metadata_key,
+                measure=_compile(cost, "cost"),
+                route=cost.route_name,
+                backend=cost.backend,
+                model=cost.model,
+            )
+        )
+    return CostRules(route_rules=tuple(route_rules), global_rules=global_rules)
+
+
+def _compile(cost: LLMRequestCost | GlobalLLMRequestCost, what: str) -> Measure:
+    program: CostProgram | None = None
+    # A `cel` beside another type is compiled too, so that a broken one is found at load (contract 2.4).
+    if cost.cel or cost.type == "CEL":
+        try:
+            program = compile_cost(cost.cel)
+        except CELError as error:
+            raise ConfigRejected(f"cannot create CEL program for {what}: {error}") from error
+    if cost.type == "CEL" and program is not None:
+        return program.evaluate
+    return _counter(cost.type)
+
+
+def _counter(cost_type: str) -> Measure:
+    count = _COUNTS.get(cost_type)
+    if count is None:
+
+        def refuse(_: CostVariables) -> int:
+            raise CELError(f"unknown cost type: {cost_type}")
+
+        return refuse
+    name = f"{count}_tokens"
+
+    def measure(variables: CostVariables) -> int:
+        value: int = getattr(variables, name)
+        return value
+
+    return measure

@@ -1,0 +1,58 @@
+"""What the exchange needs to know of a client API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from extproc.errors import ClientError
+
+
+class Operation(StrEnum):
+    """Operations, by the value of the metric attribute ``gen_ai.operation.name`` (contract, metrics 7.2)."""
+
+    CHAT = "chat"
+    COMPLETION = "completion"
+    EMBEDDINGS = "embeddings"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedRequest:
+    """A client's request, read once and used by every attempt.
+
+    Attributes:
+        model: the model that the client asks for; may be empty.
+        stream: whether the client asks for a stream.
+        body: the bytes that translation starts from.
+        rewritten: ``body`` differs from what the client sent, so every attempt must send it.
+        hide_usage: the usage report was asked for by us; the client must not see it.
+    """
+
+    model: str
+    stream: bool
+    body: bytes
+    rewritten: bool = False
+    hide_usage: bool = False
+
+
+class Endpoint(Protocol):
+    @property
+    def operation(self) -> Operation: ...
+
+    def parse(self, body: bytes, *, content_type: str, metering: bool) -> ParsedRequest:
+        """Read a request body.
+
+        Args:
+            body: the whole body.
+            content_type: the request's ``content-type`` header, or empty.
+            metering: whether the filter config has cost rules, so that usage must be known.
+
+        Raises:
+            MalformedRequest: the body is not what this API takes.
+        """
+        ...
+
+    def error_body(self, error: ClientError) -> bytes:
+        """The JSON body that tells a client of this API about ``error``."""
+        ...

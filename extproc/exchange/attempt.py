@@ -1,0 +1,182 @@
+"""One attempt to get an answer from one backend: its accounting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import structlog
+
+from extproc.costs import CostScope
+from extproc.exchange.context import ExchangeContext
+from extproc.exchange.headers import HeaderDict
+from extproc.runtime import Runtime, RuntimeBackend
+from extproc.telemetry.metrics import AttemptLabels
+from extproc.translate.base import Translator
+from extproc.usage import NO_USAGE, TokenUsage
+from filter_config.cel import CELError
+
+_log = structlog.get_logger(__name__)
+
+# Provider of a backend, by its schema (contract, metrics 7.2).
+PROVIDERS = {
+    "OpenAI": "openai",
+    "AzureOpenAI": "azure.openai",
+    "AWSBedrock": "aws.bedrock",
+    "AWSAnthropic": "aws.anthropic",
+    "GCPVertexAI": "gcp.vertex_ai",
+    "GCPAnthropic": "gcp.anthropic",
+    "Anthropic": "anthropic",
+    "Cohere": "cohere",
+}
+
+
+class Outcome(StrEnum):
+    """How an attempt ended."""
+
+    SUCCESS = "success"
+    FAILED = "failed"
+    """The backend answered with an error, or nothing came of it."""
+    RETRIED = "retried"
+    """Envoy gave it up for another attempt."""
+    REFUSED = "refused"
+    """We answered the client ourselves."""
+    CLIENT_CANCELLED = "client_cancelled"
+    """The client went away before the answer was whole."""
+
+
+# `error.type` of everything that is not a success; who left is worth telling from what broke.
+_ERROR_TYPES = {Outcome.SUCCESS: None, Outcome.CLIENT_CANCELLED: "client_cancelled"}
+_OTHER = "_OTHER"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptPlan:
+    """What is fixed when an attempt starts.
+
+    Attributes:
+        model: the effective model: the backend's override, or the one that was routed on.
+        headers: the request's headers at this attempt, for authentication, logs and metrics.
+        started: clock reading when Envoy asked for this attempt.
+    """
+
+    operation: str
+    original_model: str
+    stream: bool
+    runtime: Runtime
+    backend: RuntimeBackend
+    route: str
+    model: str
+    headers: HeaderDict
+    started: float
+    request_id: str
+
+
+class Attempt:
+    """The state of an attempt between its request and the end of its answer.
+
+    Everything is recorded at most once, whichever way the attempt ends: answered, failed, superseded by a retry, or
+    left by a client that hung up.
+    """
+
+    # Set when the attempt is bound; one whose backend has no translator is never asked for it.
+    translator: Translator
+
+    def __init__(self, context: ExchangeContext, plan: AttemptPlan) -> None:
+        self.plan = plan
+        self.usage: TokenUsage = NO_USAGE
+        self.response_model = "unknown"
+        self.time_to_first_token: float | None = None
+        self.time_per_output_token = 0.0
+        self._context = context
+        self._pieces = 0
+        self._max_output = 0
+        self._finished = False
+        self._costs: dict[str, int] = {}
+        self._costed: TokenUsage | None = None
+
+    @property
+    def finished(self) -> bool:
+        return self._finished
+
+    @property
+    def scope(self) -> CostScope:
+        backend = self.plan.backend
+        return CostScope(
+            model=self.plan.model, backend=backend.name, short_backend=backend.short_name, route=self.plan.route
+        )
+
+    def costs(self) -> dict[str, int]:
+        """The costs of the usage so far; computed again only when the usage has changed."""
+        if self.usage != self._costed:
+            self._costs = self.plan.runtime.costs.evaluate(self.usage, self.scope, self._cost_failed)
+            self._costed = self.usage
+        return self._costs
+
+    def _cost_failed(self, key: str, error: CELError) -> None:
+        self._context.metrics.cost_error(key)
+        _log.error(
+            "cost rule failed, its key is left out",
+            metadata_key=key,
+            error=str(error),
+            request_id=self.plan.request_id,
+            route=self.plan.route,
+            backend=self.plan.backend.name,
+        )
+
+    def answered(self, usage: TokenUsage, model: str) -> bool:
+        """Take in what one piece of a successful answer reports; says whether the usage has changed."""
+        before = self.usage
+        if usage is not NO_USAGE:
+            self.usage = before.merge(usage)
+        self.response_model = model
+        self._pieces += 1
+        if self._pieces == 1:
+            self._first_piece()
+        else:
+            self._max_output = max(self._max_output, usage.output or 0)
+        return self.usage != before
+
+    def _first_piece(self) -> None:
+        if self.plan.stream:
+            self.time_to_first_token = self._context.clock() - self.plan.started
+            self._context.metrics.time_to_first_token(self.labels(), self.time_to_first_token)
+
+    def succeed(self) -> None:
+        """The answer has come to its end."""
+        if self._finished:
+            return
+        labels = self.labels()
+        elapsed = self._context.clock() - self.plan.started
+        # One message cannot tell the time between tokens, nor can one token (contract, TTFT and ITL 7.4).
+        if self.time_to_first_token is not None and self._max_output > 1:
+            self.time_per_output_token = (elapsed - self.time_to_first_token) / (self._max_output - 1)
+            self._context.metrics.time_per_output_token(labels, self.time_per_output_token)
+        self._end(Outcome.SUCCESS, labels, elapsed)
+
+    def fail(self, outcome: Outcome = Outcome.FAILED) -> None:
+        """The attempt ends without a whole answer; tokens that were reported are counted all the same."""
+        if not self._finished:
+            self._end(outcome, self.labels(), self._context.clock() - self.plan.started)
+
+    def _end(self, outcome: Outcome, labels: AttemptLabels, elapsed: float) -> None:
+        self._finished = True
+        metrics = self._context.metrics
+        if self.usage is not NO_USAGE:
+            metrics.tokens(labels, self.usage)
+        metrics.request_duration(labels, elapsed, _ERROR_TYPES.get(outcome, _OTHER))
+        metrics.outcome(labels.operation, outcome)
+
+    def labels(self) -> AttemptLabels:
+        plan = self.plan
+        attributes = self._context.options.metric_attributes
+        return AttemptLabels(
+            operation=plan.operation,
+            provider=PROVIDERS.get(plan.backend.schema.name, plan.backend.name),
+            original_model=plan.original_model,
+            request_model=plan.model,
+            response_model=self.response_model,
+            attributes=tuple(
+                (attribute, plan.headers[name]) for name, attribute in attributes.items() if name in plan.headers
+            ),
+        )

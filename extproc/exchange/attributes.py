@@ -1,0 +1,58 @@
+"""The attributes that Envoy's upstream-level filter sends: which backend, route and host an attempt goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from google.protobuf.struct_pb2 import Struct
+
+from extproc.exchange import names
+from extproc.exchange.headers import HeaderDict
+
+
+class MissingAttributes(ValueError):
+    """Envoy sent no backend name: the filter's ``request_attributes`` or the endpoint's metadata are not set up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptTarget:
+    """Where an attempt goes.
+
+    Attributes:
+        backend: full backend name.
+        route: ``namespace/name`` of the route, or empty.
+        host: host name of the chosen endpoint as its metadata has it, or empty.
+    """
+
+    backend: str
+    route: str
+    host: str
+
+
+def read_target(attributes: Mapping[str, Struct], headers: HeaderDict) -> AttemptTarget:
+    """Read the target of an attempt (contract, backend binding 3.10).
+
+    An endpoint picker chooses among the endpoints of one cluster, so with its header the cluster's name goes first;
+    else the endpoint's own does. The other place is the fallback in both cases: a client can send that header too.
+
+    Raises:
+        MissingAttributes: neither place names a backend.
+    """
+    struct = attributes.get(names.ATTRIBUTES)
+    if struct is None or not struct.fields:
+        raise MissingAttributes("missing attributes in request")
+    places = (names.BACKEND_OF_HOST, names.BACKEND_OF_CLUSTER)
+    if names.ENDPOINT_PICKED in headers:
+        places = (names.BACKEND_OF_CLUSTER, names.BACKEND_OF_HOST)
+    backend = _text(struct, places[0]) or _text(struct, places[1])
+    if not backend:
+        raise MissingAttributes(f"missing backend name in attributes at path: {places[0]}")
+    return AttemptTarget(
+        backend=backend, route=_text(struct, names.ROUTE_NAME), host=_text(struct, names.HOST_OF_UPSTREAM)
+    )
+
+
+def _text(struct: Struct, path: str) -> str:
+    # A value of another kind than a string reads as empty.
+    return struct.fields[path].string_value if path in struct.fields else ""

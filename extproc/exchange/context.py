@@ -1,0 +1,57 @@
+"""What every stream of one process shares."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from extproc.endpoints.table import EndpointPrefixes, EndpointTable
+from extproc.exchange.registry import Registry
+from extproc.runtime import Runtime
+from extproc.telemetry.metrics import Metrics
+
+DEFAULT_MAX_BODY_BYTES = 128 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangeOptions:
+    """What the settings of the process decide for its streams.
+
+    Attributes:
+        endpoints: which paths are served.
+        log_attributes: request header to the metadata key under which access logs find it.
+        metric_attributes: request header to the metric attribute that carries it.
+        max_body_bytes: largest request body taken; 0 for no limit.
+        debug: write a log line for each message.
+        redact: keep the content of bodies out of those lines.
+    """
+
+    endpoints: EndpointTable = field(default_factory=lambda: EndpointTable.build(EndpointPrefixes()))
+    log_attributes: Mapping[str, str] = field(default_factory=dict)
+    metric_attributes: Mapping[str, str] = field(default_factory=dict)
+    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
+    debug: bool = False
+    redact: bool = True
+
+
+def new_id() -> str:
+    return str(uuid.uuid4())
+
+
+@dataclass(slots=True, kw_only=True)
+class ExchangeContext:
+    """Shared state and seams: the live config, the registry, the clock, the source of ids, the metrics.
+
+    Attributes:
+        runtime: the live config, or ``None`` until there is one. Assigning is the reload.
+        clock: monotonic seconds.
+    """
+
+    metrics: Metrics
+    options: ExchangeOptions = field(default_factory=ExchangeOptions)
+    runtime: Runtime | None = None
+    registry: Registry = field(default_factory=Registry)
+    clock: Callable[[], float] = time.perf_counter
+    new_id: Callable[[], str] = new_id

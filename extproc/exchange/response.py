@@ -1,0 +1,209 @@
+"""The answer of an attempt, on its way back through the router-level stream.
+
+Observation must not harm: a body that cannot be decoded or read passes as it came, with its usage unknown. Usage is
+handed to Envoy as soon as it is known, and again at the end: a client that hangs up in between is charged all the
+same, and since metadata overwrites, nobody is charged twice.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from extproc.errors import StreamFailure
+from extproc.exchange import replies
+from extproc.exchange.attempt import Attempt, Outcome
+from extproc.exchange.context import ExchangeContext
+from extproc.exchange.headers import HeaderDict
+from extproc.formats.encoding import DecodeError, Decoder, decoder_for
+from extproc.translate.base import TranslatedResponse
+from protos.ext_proc_pb2 import STREAMED, ProcessingResponse
+
+_log = structlog.get_logger(__name__)
+
+
+class ResponseExchange:
+    """Headers, body and trailers of one answer.
+
+    Attributes:
+        streamed: the body comes piece by piece, and the client has the headers already.
+    """
+
+    def __init__(self, context: ExchangeContext, attempt: Attempt, headers: HeaderDict, body_mode: int | None) -> None:
+        self.streamed = body_mode == STREAMED
+        self._context = context
+        self._attempt = attempt
+        self._headers = headers
+        self._status = headers.get(":status", "")
+        self._successful = len(self._status) == 3 and self._status.startswith("2")
+        self._decoder: Decoder | None = None
+        # Whether the body can be read; if not, it passes untouched and unmetered.
+        self._readable = True
+        self._complete = False
+        self._ended = False
+
+    def headers(self, *, end_of_stream: bool) -> ProcessingResponse:
+        reply = ProcessingResponse()
+        mutation = reply.response_headers.response.header_mutation
+        mutation.SetInParent()
+        coding = self._headers.get("content-encoding", "")
+        if coding:
+            self._choose_decoder(coding)
+        if not self._successful:
+            if end_of_stream:
+                self._finish()
+            return reply
+        translator = self._attempt.translator
+        replies.set_headers(mutation, translator.response_headers(self._headers))
+        if end_of_stream:
+            self._complete = True
+            self._finish()
+        elif self._attempt.plan.stream and self._status == "200":
+            # ext_proc: a mode override is honoured only on a reply to headers.
+            reply.mode_override.response_body_mode = STREAMED
+            self.streamed = True
+            mutation.remove_headers.append("content-length")
+            if self._decoder is not None and translator.rewrites_stream:
+                # What goes on is plain; once the first piece is out, the header could not be taken back.
+                mutation.remove_headers.append("content-encoding")
+        return reply
+
+    def _choose_decoder(self, coding: str) -> None:
+        self._decoder = decoder_for(coding)
+        if self._decoder is None:
+            self._readable = False
+            self._context.metrics.unknown_encoding(coding)
+            _log.warning(
+                "response in an unknown content coding", coding=coding, request_id=self._attempt.plan.request_id
+            )
+
+    def body(self, piece: bytes, *, end_of_stream: bool) -> ProcessingResponse:
+        if self._ended or self._attempt.finished:
+            return replies.neutral("response_body")
+        # A buffered body is one message, without `end_of_stream` when trailers follow it.
+        whole = end_of_stream or not self.streamed
+        self._ended = whole
+        if not self._successful:
+            return self._error(piece) if whole else replies.neutral("response_body")
+        result = self._translate(piece, end_of_stream=whole)
+        usage_changed = self._attempt.answered(result.usage, result.model)
+        self._complete = self._complete or result.complete
+        if whole:
+            self._complete = True
+            self._finish()
+        reply = self._body_reply(result)
+        if usage_changed or whole:
+            self._add_metadata(reply)
+        return reply
+
+    def _translate(self, piece: bytes, *, end_of_stream: bool) -> TranslatedResponse:
+        translator = self._attempt.translator
+        if self._readable:
+            try:
+                data = self._decode(piece, end_of_stream=end_of_stream)
+            except DecodeError as error:
+                self._unreadable(error)
+            else:
+                return translator.response_body(data, end_of_stream=end_of_stream)
+        return TranslatedResponse(model=self._attempt.plan.model)
+
+    def _unreadable(self, error: DecodeError) -> None:
+        """The body cannot be decoded: let it pass, unless the client was already promised a plain one.
+
+        Raises:
+            StreamFailure: pieces were sent decoded, and the next cannot be; ending the stream shows it.
+        """
+        _log.warning("response body cannot be decoded", error=str(error), request_id=self._attempt.plan.request_id)
+        self._readable = False
+        if self.streamed and self._attempt.translator.rewrites_stream:
+            self._attempt.fail()
+            raise StreamFailure(StreamFailure.INTERNAL, "failed to decode the response body of a translated stream")
+
+    def _decode(self, piece: bytes, *, end_of_stream: bool) -> bytes:
+        if self._decoder is None:
+            return piece
+        data = self._decoder.feed(piece)
+        return data + self._decoder.finish() if end_of_stream else data
+
+    def _error(self, piece: bytes) -> ProcessingResponse:
+        result = TranslatedResponse()
+        if self._readable:
+            try:
+                data = self._decode(piece, end_of_stream=True)
+            except DecodeError as error:
+                self._unreadable(error)
+            else:
+                result = self._attempt.translator.response_error(self._status, self._headers, data)
+        self._finish()
+        return self._body_reply(result)
+
+    def _body_reply(self, result: TranslatedResponse) -> ProcessingResponse:
+        reply = ProcessingResponse()
+        common = reply.response_body.response
+        common.header_mutation.SetInParent()
+        if result.body is None:
+            return reply
+        common.body_mutation.body = result.body
+        if not self.streamed:
+            # Envoy refuses a body whose length differs from its header; the processor must set it.
+            replies.set_headers(common.header_mutation, [*result.headers, ("content-length", str(len(result.body)))])
+            if self._decoder is not None:
+                common.header_mutation.remove_headers.append("content-encoding")
+        return reply
+
+    def trailers(self) -> ProcessingResponse:
+        """Trailers end a body whose last piece could not say so."""
+        reply = ProcessingResponse()
+        reply.response_trailers.SetInParent()
+        if not self._ended:
+            self._flush()
+            self._complete = True
+            self._finish()
+            if self._successful:
+                self._add_metadata(reply)
+        return reply
+
+    def close(self) -> None:
+        """The stream is over. Without an end of the body, either trailers came or the client went away."""
+        if self._attempt.finished:
+            return
+        if self._successful and not self._ended:
+            self._flush()
+        self._finish()
+
+    def _flush(self) -> None:
+        """Read what is left of the answer: its last event may lack its end."""
+        self._ended = True
+        if self._successful:
+            try:
+                result = self._translate(b"", end_of_stream=True)
+            except StreamFailure:
+                return
+            self._attempt.answered(result.usage, result.model)
+            self._complete = self._complete or result.complete
+
+    def _finish(self) -> None:
+        if not self._successful:
+            self._attempt.fail()
+        elif self._complete:
+            self._attempt.succeed()
+        else:
+            self._attempt.fail(Outcome.CLIENT_CANCELLED)
+
+    def _add_metadata(self, reply: ProcessingResponse) -> None:
+        """Costs, and what access logs want to know beside them (contract 3.16)."""
+        attempt = self._attempt
+        plan = attempt.plan
+        if not plan.runtime.costs:
+            return
+        values: dict[str, str | float] = dict(attempt.costs())
+        values["model_name_override"] = plan.model
+        if plan.backend.name:
+            values["ai_service_backend_name"] = plan.backend.short_name
+        if plan.route:
+            values["route_name"] = plan.route
+        if attempt.response_model:
+            values["response_model"] = attempt.response_model
+        if plan.stream:
+            values["token_latency_ttft"] = int((attempt.time_to_first_token or 0) * 1000)
+            values["token_latency_itl"] = attempt.time_per_output_token * 1000
+        replies.metadata(reply).update(values)

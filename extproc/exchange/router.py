@@ -1,0 +1,244 @@
+"""The router-level half: one stream per client request, which finds the model and later watches the answer."""
+
+from __future__ import annotations
+
+import msgspec
+import structlog
+
+from extproc.endpoints.base import Endpoint, ParsedRequest
+from extproc.errors import BackendUnavailable, ClientError, MalformedRequest, RequestTooLarge
+from extproc.exchange import names, replies
+from extproc.exchange.attempt import Attempt, Outcome
+from extproc.exchange.context import ExchangeContext
+from extproc.exchange.headers import HeaderDict
+from extproc.exchange.response import ResponseExchange
+from extproc.mutation import INTERNAL_PREFIX, is_protected
+from extproc.runtime import Runtime
+from protos.ext_proc_pb2 import (
+    BUFFERED,
+    BUFFERED_PARTIAL,
+    STREAMED,
+    HttpBody,
+    HttpHeaders,
+    ProcessingResponse,
+    ProtocolConfiguration,
+)
+
+_log = structlog.get_logger(__name__)
+
+
+class RouterExchange:
+    """A client's request from its headers to the end of its answer.
+
+    Attributes:
+        request_id: the client's ``x-request-id``, for logs; may be empty.
+        path: the client's ``:path`` with its query.
+        attempts: how many attempts have been bound to a backend.
+    """
+
+    def __init__(
+        self,
+        context: ExchangeContext,
+        runtime: Runtime,
+        endpoint: Endpoint,
+        headers: HeaderDict,
+        modes: ProtocolConfiguration | None,
+    ) -> None:
+        self.runtime = runtime
+        self.endpoint = endpoint
+        self.path = headers.get(":path", "")
+        self.request_id = headers.get(names.REQUEST_ID, "")
+        self.attempts = 0
+        self._context = context
+        self._headers = headers
+        # Envoy says so on the first message; an older one does not.
+        self._request_mode = modes.request_body_mode if modes else None
+        self._response_mode = modes.response_body_mode if modes else None
+        self._internal_id = f"{self.request_id}-{context.new_id()}"
+        self._pieces: list[bytes] = []
+        self._received = 0
+        self._request: ParsedRequest | None = None
+        self._refused = False
+        self._attempt: Attempt | None = None
+        # Headers that attempts have changed so far: Envoy carries those changes over into the next attempt.
+        self._changed: set[str] = set()
+        self._local_reply = False
+        self._response: ResponseExchange | None = None
+        context.registry.add(self._internal_id, self)
+
+    # Request
+
+    def request_headers(self, message: HttpHeaders) -> ProcessingResponse:
+        if message.end_of_stream:
+            raise MalformedRequest("the request has no body")
+        self._check_size(self._content_length() or 0)
+        reply = ProcessingResponse()
+        mutation = reply.request_headers.response.header_mutation
+        replies.set_headers(mutation, [(names.INTERNAL_REQUEST_ID, self._internal_id)])
+        # Only the gateway writes these; a client's copy could steer routing or reach a provider.
+        forged = [name for name in self._headers if name.startswith(INTERNAL_PREFIX)]
+        mutation.remove_headers.extend(name for name in forged if name != names.INTERNAL_REQUEST_ID)
+        for name in forged:
+            del self._headers[name]
+        return reply
+
+    def request_body(self, message: HttpBody) -> ProcessingResponse:
+        if self._request is not None or self._refused:
+            # The request is complete: a repeated end of the body must not be read into it once more.
+            _log.warning("request body after its end", request_id=self.request_id)
+            return replies.neutral("request_body")
+        self._received += len(message.body)
+        self._check_size(self._received)
+        self._pieces.append(message.body)
+        if not self._may_be_complete(message):
+            return replies.neutral("request_body")
+        try:
+            self._request = self._parse()
+        except MalformedRequest as error:
+            if not message.end_of_stream and _is_truncated(error):
+                return replies.neutral("request_body")
+            raise
+        self._pieces.clear()
+        return self._route_on(self._request)
+
+    def _may_be_complete(self, message: HttpBody) -> bool:
+        """Whether this piece may end the body.
+
+        A buffered body is one message, without ``end_of_stream`` when trailers follow it. An Envoy that does not
+        say which mode it uses is judged by the length that the client declared, and else by whether the JSON is cut.
+        """
+        if message.end_of_stream or self._request_mode in (BUFFERED, BUFFERED_PARTIAL):
+            return True
+        if self._request_mode == STREAMED:
+            return False
+        length = self._content_length()
+        return length is None or self._received >= length
+
+    def _parse(self) -> ParsedRequest:
+        return self.endpoint.parse(
+            b"".join(self._pieces),
+            content_type=self._headers.get("content-type", ""),
+            metering=bool(self.runtime.costs),
+        )
+
+    def _route_on(self, request: ParsedRequest) -> ProcessingResponse:
+        """Tell Envoy the model, and have it choose the route again (contract, router request body 3.8)."""
+        routing = [
+            (names.MODEL, request.model),
+            (names.ORIGINAL_PATH, self.path),
+            (names.ENVOY_ORIGINAL_PATH, self.path),
+        ]
+        self._headers.update(routing)
+        reply = ProcessingResponse()
+        common = reply.request_body.response
+        replies.set_headers(common.header_mutation, routing)
+        common.clear_route_cache = True
+        return reply
+
+    def _content_length(self) -> int | None:
+        declared = self._headers.get("content-length", "")
+        return int(declared) if declared.isascii() and declared.isdigit() else None
+
+    def _check_size(self, size: int) -> None:
+        limit = self._context.options.max_body_bytes
+        if limit and size > limit:
+            raise RequestTooLarge(limit)
+
+    def refuse(self) -> None:
+        """The client has been answered; what still comes of its request is not read."""
+        self._refused = True
+        self._pieces.clear()
+
+    # Attempts
+
+    def parsed_request(self) -> ParsedRequest:
+        """The request that an attempt is made of.
+
+        Raises:
+            BackendUnavailable: Envoy routes before the body is here, so its filter does not buffer request bodies.
+        """
+        if self._request is None:
+            _log.error("attempt before the request body is complete", request_id=self.request_id, path=self.path)
+            raise BackendUnavailable("the request body was not buffered by the gateway")
+        return self._request
+
+    def bind(self, attempt: Attempt) -> None:
+        """Take ``attempt`` as the one whose answer comes next; a former one has failed and was given up by Envoy."""
+        if self._attempt is not None:
+            self._attempt.fail(Outcome.RETRIED)
+        self.attempts += 1
+        self._attempt = attempt
+        self._local_reply = False
+
+    def answered_locally(self) -> None:
+        """The attempt is answered by us: that answer comes back through this stream and must pass as it is."""
+        self._local_reply = True
+        if self._attempt is not None:
+            self._attempt.fail(Outcome.REFUSED)
+
+    def restored(self, received: HeaderDict) -> HeaderDict:
+        """The headers of an attempt, with what former attempts changed put back to what the client sent."""
+        headers = dict(received)
+        for name in self._changed:
+            if name in self._headers:
+                headers[name] = self._headers[name]
+            else:
+                headers.pop(name, None)
+        return headers
+
+    def restore(self, sets: list[tuple[str, str]], removes: list[str]) -> None:
+        """Complete an attempt's changes so that Envoy, too, undoes those of former attempts (contract 3.12, 3.19).
+
+        Only what we changed ourselves is put back: other filters' headers and the trace context are not ours.
+        """
+        kept = {name.lower() for name, _ in sets} | set(removes)
+        for name in sorted(self._changed - kept):
+            if name in self._headers:
+                sets.append((name, self._headers[name]))
+            else:
+                removes.append(name)
+        # Envoy recomputes the length, and the path is set by every attempt.
+        self._changed |= {name for name in kept if not is_protected(name) and name != "content-length"}
+
+    # Response
+
+    def response_headers(self, message: HttpHeaders, headers: HeaderDict) -> ProcessingResponse:
+        # From here on Envoy cannot retry, so the request's bytes are not needed any more.
+        self._request = None
+        self._refused = True
+        if self._attempt is None or self._local_reply or self._attempt.finished:
+            return replies.neutral("response_headers")
+        self._response = ResponseExchange(self._context, self._attempt, headers, self._response_mode)
+        return self._response.headers(end_of_stream=message.end_of_stream)
+
+    def response_body(self, message: HttpBody) -> ProcessingResponse:
+        if self._response is None:
+            return replies.neutral("response_body")
+        return self._response.body(message.body, end_of_stream=message.end_of_stream)
+
+    def response_trailers(self) -> ProcessingResponse:
+        if self._response is None:
+            return replies.neutral("response_trailers")
+        return self._response.trailers()
+
+    @property
+    def response_started(self) -> bool:
+        """Whether the client may have seen headers, so that no other status can be given."""
+        return self._response is not None and self._response.streamed
+
+    def close(self) -> None:
+        """The stream has ended, in whichever way; everything that was not accounted for is now."""
+        self._context.registry.remove(self._internal_id)
+        self._pieces.clear()
+        self._request = None
+        if self._response is not None:
+            self._response.close()
+        elif self._attempt is not None:
+            self._attempt.fail()
+
+    def error_body(self, error: ClientError) -> bytes:
+        return self.endpoint.error_body(error)
+
+
+def _is_truncated(error: MalformedRequest) -> bool:
+    return isinstance(error.__cause__, msgspec.DecodeError) and "truncated" in str(error.__cause__)

@@ -1,0 +1,237 @@
+"""One ext_proc stream: the first message decides which half of a request it is; each message gets one reply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from extproc.endpoints.openai import client_error_body
+from extproc.errors import BackendUnavailable, ClientError, InternalFault, StreamFailure
+from extproc.exchange import names, replies
+from extproc.exchange.attributes import MissingAttributes, read_target
+from extproc.exchange.context import ExchangeContext, ExchangeOptions, new_id
+from extproc.exchange.headers import HeaderDict, read_headers
+from extproc.exchange.models import list_models
+from extproc.exchange.router import RouterExchange
+from extproc.exchange.upstream import UpstreamExchange
+from extproc.runtime import Runtime
+from extproc.telemetry.metrics import Metrics
+from protos.ext_proc_pb2 import FULL_DUPLEX_STREAMED, GRPC, ProcessingRequest, ProcessingResponse
+
+_log = structlog.get_logger(__name__)
+
+ROUTER = "router"
+UPSTREAM = "upstream"
+
+
+class Processor:
+    """Opens streams; one of these serves a process.
+
+    Attributes:
+        runtime: the live config, or ``None`` until there is one. Assigning it is the reload: streams that are open
+            keep the one they started with.
+    """
+
+    def __init__(
+        self,
+        *,
+        metrics: Metrics,
+        options: ExchangeOptions | None = None,
+        clock: Callable[[], float] | None = None,
+        ids: Callable[[], str] = new_id,
+    ) -> None:
+        self._context = ExchangeContext(metrics=metrics, options=options or ExchangeOptions(), new_id=ids)
+        if clock is not None:
+            self._context.clock = clock
+
+    @property
+    def runtime(self) -> Runtime | None:
+        return self._context.runtime
+
+    @runtime.setter
+    def runtime(self, runtime: Runtime | None) -> None:
+        self._context.runtime = runtime
+
+    @property
+    def requests_in_flight(self) -> int:
+        """Client requests whose router-level stream is open."""
+        return len(self._context.registry)
+
+    def open(self) -> Stream:
+        return Stream(self._context)
+
+
+class Stream:
+    """The messages of one gRPC stream, in; their replies, out.
+
+    Attributes:
+        end: set together with a reply after which the gRPC stream must end with this status.
+    """
+
+    def __init__(self, context: ExchangeContext) -> None:
+        self.end: StreamFailure | None = None
+        self._context = context
+        self._router: RouterExchange | None = None
+        self._upstream_of: RouterExchange | None = None
+        self._level = ""
+        self._closed = False
+
+    def feed(self, request: ProcessingRequest) -> ProcessingResponse | None:
+        """Handle one message; ``None`` only where Envoy observes and wants no reply.
+
+        Raises:
+            StreamFailure: the stream must end with that status instead of a reply.
+        """
+        context = self._context
+        started = context.clock()
+        kind = request.WhichOneof("request")
+        handler = _HANDLERS.get(kind or "")
+        if kind is None or handler is None:
+            raise StreamFailure(StreamFailure.UNKNOWN, "error processing request message: unknown request type: none")
+        try:
+            reply = handler(self, request)
+        except ClientError as error:
+            reply = self._refuse(error)
+        except StreamFailure:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever one stream does must not end the process
+            reply = self._fault(kind, error)
+        context.metrics.message(self._level or ROUTER, kind, context.clock() - started)
+        if context.options.debug:
+            _log.debug("message processed", kind=kind, level=self._level, reply=reply.WhichOneof("response"))
+        return None if request.observability_mode else reply
+
+    def close(self) -> None:
+        """Account for the stream's end; safe to call twice, and whichever way the stream ends."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._level:
+            self._context.metrics.stream_closed(self._level)
+        if self._router is not None:
+            self._router.close()
+
+    # Request headers
+
+    def _request_headers(self, request: ProcessingRequest) -> ProcessingResponse:
+        if self._level:
+            return replies.neutral("request_headers")
+        headers = read_headers(request.request_headers)
+        owner = self._context.registry.find(headers.get(names.INTERNAL_REQUEST_ID, ""))
+        # Only Envoy's upstream-level filter is set up with attributes. Should they all be absent for once, an id that
+        # no client can guess tells the level too.
+        if request.attributes or owner is not None:
+            self._open(UPSTREAM)
+            return self._upstream_headers(request, headers, owner)
+        self._open(ROUTER)
+        return self._router_headers(request, headers)
+
+    def _open(self, level: str) -> None:
+        self._level = level
+        self._context.metrics.stream_opened(level)
+
+    def _router_headers(self, request: ProcessingRequest, headers: HeaderDict) -> ProcessingResponse:
+        context = self._context
+        modes = request.protocol_config if request.HasField("protocol_config") else None
+        for mode in (modes.request_body_mode, modes.response_body_mode) if modes else ():
+            if mode in (FULL_DUPLEX_STREAMED, GRPC):
+                _log.error("unsupported body mode; use BUFFERED", mode=mode)
+                raise BackendUnavailable(
+                    "the gateway's filter uses a body mode that the external processor does not take"
+                )
+        runtime = context.runtime
+        if runtime is None:
+            raise BackendUnavailable("the gateway has no configuration yet")
+        path = headers.get(":path", "")
+        bare_path = path.partition("?")[0]
+        endpoint = context.options.endpoints.endpoints.get(bare_path)
+        if endpoint is None:
+            form = context.options.endpoints.model_list(bare_path, headers)
+            if form is not None:
+                return list_models(runtime.models, form, headers)
+            return self._unknown_path(path)
+        self._router = RouterExchange(context, runtime, endpoint, headers, modes)
+        return self._router.request_headers(request.request_headers)
+
+    def _unknown_path(self, path: str) -> ProcessingResponse:
+        text = f"unsupported path: {path}"
+        self.end = StreamFailure(StreamFailure.NOT_FOUND, text)
+        return replies.immediate(404, text.encode(), content_type=None, grpc_status=StreamFailure.NOT_FOUND)
+
+    def _upstream_headers(
+        self, request: ProcessingRequest, headers: HeaderDict, owner: RouterExchange | None
+    ) -> ProcessingResponse:
+        if owner is None:
+            internal_id = headers.get(names.INTERNAL_REQUEST_ID)
+            raise LookupError(
+                f"no router processor found, request_id={internal_id}"
+                if internal_id
+                else "missing internal request ID header from router filter"
+            )
+        self._upstream_of = owner
+        target = read_target(request.attributes, headers)
+        return UpstreamExchange(self._context, owner).request_headers(request, headers, target)
+
+    # The other phases
+
+    def _request_body(self, request: ProcessingRequest) -> ProcessingResponse:
+        if self._router is None:
+            return replies.neutral("request_body")
+        return self._router.request_body(request.request_body)
+
+    def _response_headers(self, request: ProcessingRequest) -> ProcessingResponse:
+        if self._router is None:
+            return replies.neutral("response_headers")
+        return self._router.response_headers(request.response_headers, read_headers(request.response_headers))
+
+    def _response_body(self, request: ProcessingRequest) -> ProcessingResponse:
+        if self._router is None:
+            return replies.neutral("response_body")
+        return self._router.response_body(request.response_body)
+
+    def _request_trailers(self, _request: ProcessingRequest) -> ProcessingResponse:
+        return replies.neutral("request_trailers")
+
+    def _response_trailers(self, _request: ProcessingRequest) -> ProcessingResponse:
+        if self._router is None:
+            return replies.neutral("response_trailers")
+        return self._router.response_trailers()
+
+    # Errors
+
+    def _refuse(self, error: ClientError) -> ProcessingResponse:
+        """Answer the client, in the error shape of its API."""
+        owner = self._router or self._upstream_of
+        if self._router is not None:
+            self._router.refuse()
+        elif owner is not None:
+            owner.answered_locally()
+        _log.info(
+            "request refused", status=error.status, reason=str(error), request_id=owner.request_id if owner else ""
+        )
+        return replies.client_error(error, owner.error_body(error) if owner else client_error_body(error))
+
+    def _fault(self, kind: str, error: Exception) -> ProcessingResponse:
+        """Something that must not happen: the log gets the cause, the client an id to ask about."""
+        fault_id = self._context.new_id()
+        owner = self._router or self._upstream_of
+        request_id = owner.request_id if owner else ""
+        if isinstance(error, LookupError | MissingAttributes) and self._level == UPSTREAM:
+            _log.error("attempt cannot be matched", error=str(error), fault_id=fault_id, request_id=request_id)
+        else:
+            _log.error("fault", kind=kind, level=self._level, fault_id=fault_id, request_id=request_id, exc_info=error)
+        if kind.startswith("response") and owner is not None and owner.response_started:
+            # The client has its status already; only the end of the stream can tell it.
+            raise StreamFailure(StreamFailure.INTERNAL, f"internal error, id {fault_id}") from error
+        return self._refuse(InternalFault(fault_id))
+
+
+_HANDLERS: dict[str, Callable[[Stream, ProcessingRequest], ProcessingResponse]] = {
+    "request_headers": Stream._request_headers,  # noqa: SLF001 - the table of this class
+    "request_body": Stream._request_body,  # noqa: SLF001
+    "request_trailers": Stream._request_trailers,  # noqa: SLF001
+    "response_headers": Stream._response_headers,  # noqa: SLF001
+    "response_body": Stream._response_body,  # noqa: SLF001
+    "response_trailers": Stream._response_trailers,  # noqa: SLF001
+}

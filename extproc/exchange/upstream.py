@@ -1,0 +1,163 @@
+"""The upstream-level half: one stream per attempt, which turns the client's request into the backend's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import structlog
+
+from extproc.auth.base import UpstreamCall
+from extproc.endpoints.base import ParsedRequest
+from extproc.errors import BackendUnavailable
+from extproc.exchange import names, replies
+from extproc.exchange.attempt import Attempt, AttemptPlan
+from extproc.exchange.attributes import AttemptTarget
+from extproc.exchange.context import ExchangeContext
+from extproc.exchange.headers import HeaderDict
+from extproc.exchange.router import RouterExchange
+from extproc.formats import encoding
+from extproc.runtime import Runtime, RuntimeBackend, short_backend_name
+from extproc.translate.table import translator_for
+from protos.ext_proc_pb2 import CommonResponse, ProcessingRequest, ProcessingResponse
+
+_log = structlog.get_logger(__name__)
+
+# The body's length travels as metadata: Envoy drops the header when a headers reply carries a body (contract 3.1).
+_CONTENT_LENGTH = "content_length"
+
+
+@dataclass(slots=True)
+class _Changes:
+    """Header changes of one attempt, in the order in which they are sent."""
+
+    sets: list[tuple[str, str]] = field(default_factory=list)
+    removes: list[str] = field(default_factory=list)
+
+    def names_set(self) -> set[str]:
+        return {name.lower() for name, _ in self.sets}
+
+
+class UpstreamExchange:
+    """Answers the request headers of one attempt, on behalf of the request that ``router`` knows."""
+
+    def __init__(self, context: ExchangeContext, router: RouterExchange) -> None:
+        self._context = context
+        self._router = router
+
+    def request_headers(
+        self, message: ProcessingRequest, received: HeaderDict, target: AttemptTarget
+    ) -> ProcessingResponse:
+        """Bind the attempt to its backend and give its request.
+
+        Raises:
+            ClientError: the request cannot be sent.
+        """
+        started = self._context.clock()
+        router = self._router
+        runtime, backend = self._backend(target.backend)
+        headers = router.restored(received)
+        headers.pop(names.UPSTREAM_HOST, None)
+        if target.host:
+            headers[names.UPSTREAM_HOST] = target.host
+        if backend.model_override:
+            headers[names.MODEL] = backend.model_override
+        request = router.parsed_request()
+        operation = router.endpoint.operation
+        plan = AttemptPlan(
+            operation=operation,
+            original_model=request.model,
+            stream=request.stream,
+            runtime=runtime,
+            backend=backend,
+            route=target.route,
+            model=headers.get(names.MODEL) or request.model,
+            headers=headers,
+            started=started,
+            request_id=router.request_id,
+        )
+        attempt = Attempt(self._context, plan)
+        router.bind(attempt)
+        attempt.translator = translator_for(
+            operation, backend.schema, backend=backend.short_name, override=backend.model_override
+        )
+        return self._request(message, attempt, request)
+
+    def _backend(self, name: str) -> tuple[Runtime, RuntimeBackend]:
+        """The backend, from the config that the request started with, else from the live one.
+
+        Envoy may learn of a route before, and forget it after, this process does; a request in flight keeps its
+        backend through a reload either way.
+        """
+        for runtime in (self._router.runtime, self._context.runtime):
+            if runtime is not None and (backend := runtime.backends.get(name)) is not None:
+                if backend.fault is not None:
+                    _log.error("backend is disabled", backend=name, fault=backend.fault)
+                    raise BackendUnavailable(
+                        f"backend {backend.short_name} is disabled by a fault in its configuration"
+                    )
+                return runtime, backend
+        _log.error("unknown backend", backend=name, request_id=self._router.request_id)
+        raise BackendUnavailable(f"unknown backend: {short_backend_name(name)}")
+
+    def _request(self, message: ProcessingRequest, attempt: Attempt, request: ParsedRequest) -> ProcessingResponse:
+        plan = attempt.plan
+        backend = plan.backend
+        force = self._router.attempts > 1 or request.rewritten
+        _, _, query = self._router.path.partition("?")
+        translated = attempt.translator.request(request, query=query, force=force)
+        replace = translated.body is not None or force or backend.body is not None
+        body = request.body if translated.body is None else translated.body
+        if backend.body is not None:
+            body = backend.body.apply(body)
+
+        changes = _Changes(sets=[(":path", translated.path)])
+        if replace:
+            changes.sets.append(("content-length", str(len(body))))
+        changes.sets += translated.headers
+        self._limit_encodings(plan.headers, changes)
+        changes.removes += backend.headers.removals(plan.headers)
+        changes.sets += backend.headers.set
+        plan.headers.update(changes.sets)
+        self._authenticate(message, attempt, body, changes)
+        self._router.restore(changes.sets, changes.removes)
+        changes.removes.append(names.UPSTREAM_HOST)
+        return self._reply(attempt, changes, body if replace else None)
+
+    def _limit_encodings(self, headers: HeaderDict, changes: _Changes) -> None:
+        """Ask the backend only for codings that can be decoded here, or its usage could not be read."""
+        accepted = encoding.acceptable(headers.get("accept-encoding", ""))
+        if accepted is not None:
+            changes.sets.append(("accept-encoding", accepted))
+
+    def _authenticate(self, message: ProcessingRequest, attempt: Attempt, body: bytes, changes: _Changes) -> None:
+        auth = attempt.plan.backend.auth
+        if auth is None:
+            return
+        headers = attempt.plan.headers
+        call = UpstreamCall(headers=headers, body=body, metadata=message.metadata_context.filter_metadata)
+        credentials = auth.authenticate(call)
+        kept = changes.names_set()
+        changes.removes += sorted(
+            name for name in auth.strips if name in headers and name not in kept and name not in changes.removes
+        )
+        changes.sets += credentials
+        headers.update((name.lower(), value) for name, value in credentials)
+
+    def _reply(self, attempt: Attempt, changes: _Changes, body: bytes | None) -> ProcessingResponse:
+        reply = ProcessingResponse()
+        common = reply.request_headers.response
+        replies.set_headers(common.header_mutation, changes.sets)
+        common.header_mutation.remove_headers.extend(changes.removes)
+        values: dict[str, str | float] = {}
+        if body is not None:
+            common.status = CommonResponse.CONTINUE_AND_REPLACE
+            common.body_mutation.body = body
+            values[_CONTENT_LENGTH] = len(body)
+        if attempt.plan.backend.name:
+            values["backend_name"] = attempt.plan.backend.name
+        for name, attribute in self._context.options.log_attributes.items():
+            if value := attempt.plan.headers.get(name):
+                values[attribute] = value
+        if values:
+            replies.metadata(reply).update(values)
+        return reply

@@ -1,0 +1,91 @@
+"""Configured header and body mutations of a backend.
+
+Mutations come from the filter config (contract, body mutator 3.11 and header mutator 3.12). They are compiled once
+per config; a body is edited as bytes, so everything that a rule does not name stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from extproc.errors import BackendFault
+from extproc.formats import jsonedit
+from filter_config.model import HTTPBodyMutation, HTTPHeaderMutation
+
+_log = structlog.get_logger(__name__)
+
+INTERNAL_PREFIX = "x-ai-eg-"
+
+
+def is_protected(name: str) -> bool:
+    """Whether a header belongs to Envoy or the gateway, so that no configuration may touch it."""
+    return name.startswith((":", INTERNAL_PREFIX)) or name == "x-envoy-original-path"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeaderMutator:
+    """Headers to remove from, then to set on, the request to the backend. Names are lower case."""
+
+    remove: tuple[str, ...] = ()
+    set: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def compile(cls, mutation: HTTPHeaderMutation | None) -> HeaderMutator:
+        if mutation is None:
+            return NO_HEADER_MUTATION
+        remove = (name.lower() for name in mutation.remove)
+        set_ = ((header.name.lower(), header.value.reveal()) for header in mutation.set)
+        return cls(
+            remove=tuple(name for name in remove if not is_protected(name)),
+            set=tuple((name, value) for name, value in set_ if not is_protected(name)),
+        )
+
+    def removals(self, headers: Mapping[str, str]) -> list[str]:
+        """The configured removals that hit a header that is there."""
+        return [name for name in self.remove if name in headers]
+
+
+NO_HEADER_MUTATION = HeaderMutator()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyMutator:
+    """JSON members to remove from, then to set in, the body sent to the backend."""
+
+    remove: tuple[jsonedit.Path, ...] = ()
+    set: tuple[tuple[jsonedit.Path, bytes], ...] = ()
+
+    @classmethod
+    def compile(cls, mutation: HTTPBodyMutation) -> BodyMutator:
+        """Compile the rules.
+
+        Raises:
+            BackendFault: a path or a raw JSON value is not valid; nothing of it may reach a provider.
+        """
+        try:
+            return cls(
+                remove=tuple(jsonedit.parse_path(path) for path in mutation.remove if path),
+                set=tuple(
+                    (jsonedit.parse_path(field.path), jsonedit.raw_value(field.value))
+                    for field in mutation.set
+                    if field.path
+                ),
+            )
+        except jsonedit.JSONEditError as error:
+            raise BackendFault(f"invalid httpBodyMutation: {error}") from error
+
+    def apply(self, body: bytes) -> bytes:
+        """The mutated body; where a rule cannot be applied, the body as it was before all rules (contract 3.11)."""
+        mutated = body
+        try:
+            for path in self.remove:
+                mutated = jsonedit.delete(mutated, path)
+            for path, raw in self.set:
+                mutated = jsonedit.set_value(mutated, path, raw)
+        except jsonedit.JSONEditError as error:
+            _log.error("failed to apply body mutation", error=str(error))
+            return body
+        return mutated

@@ -1,0 +1,10 @@
+"""Request paths."""
+
+from __future__ import annotations
+
+import posixpath
+
+
+def join_path(*parts: str) -> str:
+    """Join into one absolute path: no doubled slash, no dot segment, no slash at the end."""
+    return posixpath.normpath("/" + "/".join(part.strip("/") for part in parts if part.strip("/")))

@@ -1,0 +1,113 @@
+"""A filter config made ready to serve: an immutable snapshot.
+
+A stream takes the snapshot that is live when it starts and keeps it; a reload builds a new one beside it. So nothing
+here changes after ``build_runtime``, and nothing has to be locked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from extproc.auth.base import Authenticator
+from extproc.auth.build import build_authenticator
+from extproc.costs import CostRules, compile_costs
+from extproc.endpoints.models import ModelCatalog
+from extproc.errors import BackendFault
+from extproc.mutation import BodyMutator, HeaderMutator
+from filter_config.load import Problem
+from filter_config.model import Backend, Config, VersionedAPISchema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeBackend:
+    """A backend, compiled.
+
+    Attributes:
+        name: full name, ``namespace/backend/route/…``.
+        short_name: its first two segments.
+        model_override: the backend's name for the model, or empty.
+        body: ``None`` when no body mutation is configured.
+        auth: ``None`` when the backend needs no credential.
+        fault: why the backend cannot be used; requests to it are answered with 503.
+    """
+
+    name: str
+    short_name: str
+    schema: VersionedAPISchema
+    model_override: str
+    headers: HeaderMutator
+    body: BodyMutator | None = None
+    auth: Authenticator | None = None
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """Everything that streams need of one filter config.
+
+    Attributes:
+        digest: content hash of the document, hexadecimal.
+        config: the document, for display.
+        faults: backend name to the reason why it is disabled.
+    """
+
+    digest: str
+    config: Config
+    backends: Mapping[str, RuntimeBackend]
+    costs: CostRules
+    models: ModelCatalog
+    faults: Mapping[str, str]
+
+
+def short_backend_name(name: str) -> str:
+    """``namespace/backend`` of a full backend name; a name with fewer segments is its own short form."""
+    return "/".join(name.split("/", 2)[:2])
+
+
+def build_runtime(config: Config, *, digest: str, problems: Iterable[Problem] = ()) -> Runtime:
+    """Compile a filter config.
+
+    Args:
+        config: the decoded document.
+        digest: its content hash.
+        problems: what validation found; a fault of a backend disables that backend.
+
+    Raises:
+        ConfigRejected: the document cannot be used as a whole.
+    """
+    known_faults = {
+        problem.backend: problem.message for problem in problems if problem.severity == "fault" and problem.backend
+    }
+    costs = compile_costs(config.llm_request_costs, config.global_llm_request_costs)
+    backends = {backend.name: _compile(backend, known_faults.get(backend.name)) for backend in config.backends}
+    return Runtime(
+        digest=digest,
+        config=config,
+        backends=backends,
+        costs=costs,
+        models=ModelCatalog.compile(config),
+        faults={name: backend.fault for name, backend in backends.items() if backend.fault},
+    )
+
+
+def _compile(backend: Backend, fault: str | None) -> RuntimeBackend:
+    body: BodyMutator | None = None
+    auth: Authenticator | None = None
+    try:
+        if backend.http_body_mutation is not None:
+            body = BodyMutator.compile(backend.http_body_mutation)
+        if backend.auth is not None:
+            auth = build_authenticator(backend.auth)
+    except BackendFault as error:
+        fault = fault or str(error)
+    return RuntimeBackend(
+        name=backend.name,
+        short_name=short_backend_name(backend.name),
+        schema=backend.schema,
+        model_override=backend.model_name_override,
+        headers=HeaderMutator.compile(backend.http_header_mutation),
+        body=body,
+        auth=auth,
+        fault=fault,
+    )

@@ -1,0 +1,85 @@
+"""The seam between an attempt and a pair of APIs.
+
+One translator serves one attempt: it keeps what it needs between the pieces of one answer, and a retry gets a fresh
+one, so nothing of a failed attempt shows in the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from extproc.endpoints.base import ParsedRequest
+from extproc.usage import NO_USAGE, TokenUsage
+
+Headers = list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslatedRequest:
+    """What an attempt sends.
+
+    Attributes:
+        path: the ``:path`` at the backend.
+        headers: to set beside the path, in order.
+        body: ``None`` leaves the body as the client sent it.
+    """
+
+    path: str
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslatedResponse:
+    """What one piece of an answer becomes.
+
+    Attributes:
+        body: ``None`` leaves the piece as it came; empty bytes take it out.
+        headers: to set on the response; they count only while its headers are still here.
+        usage: counts that this piece reports; absent counts keep their former value.
+        model: the model that the backend says it used; while it says nothing, the one it was asked for.
+        complete: the answer is whole: nothing that matters can follow.
+    """
+
+    body: bytes | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    usage: TokenUsage = NO_USAGE
+    model: str = ""
+    complete: bool = False
+
+
+UNTOUCHED = TranslatedResponse()
+
+
+class Translator(Protocol):
+    def request(self, request: ParsedRequest, *, query: str, force: bool) -> TranslatedRequest:
+        """Translate the request.
+
+        Args:
+            request: the client's request.
+            query: the query of the client's path, without its question mark.
+            force: give a body in any case (a retry, or a request that was rewritten before).
+
+        Raises:
+            UnprocessableRequest: the backend's API cannot express it.
+        """
+        ...
+
+    @property
+    def rewrites_stream(self) -> bool:
+        """Whether the pieces of a streamed answer are replaced, so that its encoding cannot be kept."""
+        ...
+
+    def response_headers(self, headers: Mapping[str, str]) -> Headers:
+        """Headers to set on a successful response. Called once, before any piece of the body."""
+        ...
+
+    def response_body(self, piece: bytes, *, end_of_stream: bool) -> TranslatedResponse:
+        """Translate one piece of a successful response, decoded. Never raises for what a backend may send."""
+        ...
+
+    def response_error(self, status: str, headers: Mapping[str, str], body: bytes) -> TranslatedResponse:
+        """Translate the body of an error response into the client's error shape."""
+        ...

@@ -1,0 +1,60 @@
+"""Which translations exist: (operation, backend schema) → translator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from extproc.endpoints.base import Operation
+from extproc.errors import UnsupportedBackend
+from extproc.translate.base import Translator
+from extproc.translate.openai_passthrough import OpenAIPassThrough
+from extproc.translate.openai_usage import chat_usage, embeddings_usage
+from extproc.usage import TokenUsage
+from filter_config.model import VersionedAPISchema
+
+Factory = Callable[[VersionedAPISchema, str], Translator]
+
+
+def _chat(schema: VersionedAPISchema, override: str) -> Translator:
+    return OpenAIPassThrough(
+        suffix="chat/completions",
+        prefix=schema.prefix,
+        model_override=override,
+        read_usage=chat_usage,
+        # An answer without usage counts as zero tokens, not as unknown (contract 3.17).
+        unreported=TokenUsage(input=0, output=0, total=0),
+    )
+
+
+def _completions(schema: VersionedAPISchema, override: str) -> Translator:
+    return OpenAIPassThrough(suffix="completions", prefix=schema.prefix, model_override=override, read_usage=chat_usage)
+
+
+def _embeddings(schema: VersionedAPISchema, override: str) -> Translator:
+    return OpenAIPassThrough(
+        suffix="embeddings",
+        prefix=schema.prefix,
+        model_override=override,
+        read_usage=embeddings_usage,
+        unreported=TokenUsage(input=0, total=0),
+    )
+
+
+TRANSLATORS: dict[tuple[Operation, str], Factory] = {
+    (Operation.CHAT, "OpenAI"): _chat,
+    (Operation.COMPLETION, "OpenAI"): _completions,
+    (Operation.EMBEDDINGS, "OpenAI"): _embeddings,
+}
+
+
+def translator_for(operation: Operation, schema: VersionedAPISchema, *, backend: str, override: str) -> Translator:
+    """A fresh translator for one attempt.
+
+    Raises:
+        UnsupportedBackend: no translation exists; the message names endpoint, schema and backend.
+    """
+    factory = TRANSLATORS.get((operation, schema.name))
+    if factory is None:
+        speaks = schema.name or "no known API schema"
+        raise UnsupportedBackend(f"backend {backend} speaks {speaks}; {operation} requests cannot be sent to it")
+    return factory(schema, override)

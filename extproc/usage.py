@@ -1,0 +1,61 @@
+"""Token usage: six optional counts, merged by "present replaces, absent keeps".
+
+Providers report running totals, not increments, so a later report replaces an earlier one count by count and is
+never added to it. A count that no report mentioned stays ``None``, which is not the same as a reported zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenUsage:
+    """Counts of tokens (contract, token usage model 3.17).
+
+    Attributes:
+        input: all input tokens, cached and cache-creating ones included.
+        output: all output tokens, reasoning included.
+        total: input and output.
+        cached_input: the part of ``input`` that was read from the provider's cache.
+        cache_creation_input: the part of ``input`` that was written to the provider's cache.
+        reasoning: the part of ``output`` that was spent on reasoning.
+    """
+
+    input: int | None = None
+    output: int | None = None
+    total: int | None = None
+    cached_input: int | None = None
+    cache_creation_input: int | None = None
+    reasoning: int | None = None
+
+    def merge(self, newer: TokenUsage) -> TokenUsage:
+        """This usage with every count that ``newer`` reports put in place of the old one."""
+        return TokenUsage(
+            input=_newest(self.input, newer.input),
+            output=_newest(self.output, newer.output),
+            total=_newest(self.total, newer.total),
+            cached_input=_newest(self.cached_input, newer.cached_input),
+            cache_creation_input=_newest(self.cache_creation_input, newer.cache_creation_input),
+            reasoning=_newest(self.reasoning, newer.reasoning),
+        )
+
+
+def _newest(old: int | None, new: int | None) -> int | None:
+    return old if new is None else new
+
+
+NO_USAGE = TokenUsage()
+
+
+def as_count(value: object) -> int | None:
+    """A token count as providers write it, or ``None`` for anything that is not one.
+
+    Integers and integral floats count; negative numbers, booleans, strings and nulls do not: a provider that
+    reports nonsense must neither change a bill nor break an answer.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if isinstance(value, float) and not value.is_integer():
+        return None
+    return int(value) if value >= 0 else None

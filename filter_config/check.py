@@ -1,0 +1,80 @@
+"""Checking config files offline: every problem in one run, in lines that an editor can follow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TextIO
+
+from filter_config.load import Problem, decode, version_problem
+from filter_config.watch import BundleSource, ConfigUnavailable, FileSource, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from filter_config.model import Config
+    from filter_config.watch import Source
+
+OK: Final = 0
+FINDINGS: Final = 1
+USAGE: Final = 2
+
+# Nothing there to check, as opposed to something there that is wrong.
+_USAGE_REASONS: Final = (Reason.MISSING, Reason.UNREADABLE)
+
+
+def check_files(paths: Iterable[Path], *, own_version: str | None, relaxed_version: bool, out: TextIO) -> int:
+    """Prints every problem as ``file:path: what; what would be right``, and a line for each file without one.
+
+    Args:
+        paths: config files; a directory is a bundle.
+        own_version: the version that configs must be for; None leaves it unchecked.
+        relaxed_version: another version is only a warning.
+        out: where to print.
+
+    Returns:
+        0 when no file has an error or a fault (warnings are printed and do not count), 1 when one has, 2 when a path
+        cannot be read.
+    """
+    results = [_check(path, own_version, out, relaxed=relaxed_version) for path in paths]
+    return max(results, default=OK)
+
+
+def _check(path: Path, own_version: str | None, out: TextIO, *, relaxed: bool) -> int:
+    source: Source = BundleSource(path) if path.is_dir() else FileSource(path)
+    try:
+        data = source.read().data
+    except ConfigUnavailable as unavailable:
+        _print(out, path, Problem(path="", message=str(unavailable), fix=_unavailable_fix(unavailable)))
+        return USAGE if unavailable.reason in _USAGE_REASONS else FINDINGS
+    decoded = decode(data)
+    problems = [*decoded.problems, *_version(decoded.config, own_version, relaxed=relaxed)]
+    for problem in problems:
+        _print(out, path, problem)
+    if any(problem.severity != "warning" for problem in problems):
+        return FINDINGS
+    out.write(f"{path}: ok{_summary(decoded.config)}\n")
+    return OK
+
+
+def _version(config: Config | None, own_version: str | None, *, relaxed: bool) -> Iterable[Problem]:
+    if config is None or own_version is None:
+        return ()
+    problem = version_problem(config, own_version, relaxed=relaxed)
+    return () if problem is None else (problem,)
+
+
+def _unavailable_fix(unavailable: ConfigUnavailable) -> str:
+    if unavailable.transient:
+        return "write the bundle anew, its parts first and the index last"
+    return "name a config file, or a directory with a bundle"
+
+
+def _print(out: TextIO, path: Path, problem: Problem) -> None:
+    out.write(f"{path}:{problem}\n" if problem.path else f"{path}: {problem}\n")
+
+
+def _summary(config: Config | None) -> str:
+    if config is None:
+        return ""
+    costs = len(config.llm_request_costs) + len(config.global_llm_request_costs)
+    return f" ({len(config.backends)} backends, {costs} cost rules, {len(config.models)} models)"
