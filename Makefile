@@ -27,6 +27,8 @@ check: $(VENV)/.dev ## format, lint, types, import contracts, generated files
 	$(BIN)/codespell
 	$(BIN)/python protos/generate.py --check
 	$(BIN)/python -m filter_config.schema --check
+	$(BIN)/python -m extproc.settings | diff docs/reference/flags.md -
+	$(BIN)/python -m deploy.compose --check
 
 style: $(VENV)/.dev ## rewrite what the formatter and the linter can mend
 	$(BIN)/ruff format .
@@ -35,10 +37,11 @@ style: $(VENV)/.dev ## rewrite what the formatter and the linter can mend
 bench: $(VENV)/.dev ## requests per second and CPU per request, against the same Envoy without the filter
 	$(BIN)/python -m tests.bench $(ARGS)
 
-golden: $(VENV)/.dev ## rewrite golden files and generated modules from today's code
+golden: $(VENV)/.dev ## rewrite every generated file from today's code
 	$(BIN)/python protos/generate.py
 	$(BIN)/python -m filter_config.schema
-	$(BIN)/python -m pytest tests/unit -q --update-golden
+	$(BIN)/python -m extproc.settings > docs/reference/flags.md
+	$(BIN)/python -m deploy.compose
 
 lock: $(VENV)/.dev ## resolve requirements/*.txt anew, with hashes
 	$(BIN)/python requirements/lock.py

@@ -62,20 +62,20 @@ class BodyMutator:
     def compile(cls, mutation: HTTPBodyMutation) -> BodyMutator:
         """Compile the rules.
 
+        A path that names more than one place is a rule that can never be applied; it is left out.
+
         Raises:
-            BackendFault: a path or a raw JSON value is not valid; nothing of it may reach a provider.
+            BackendFault: a raw JSON value is not valid; nothing of it may reach a provider.
         """
+        removed = (_path(path) for path in mutation.remove)
         try:
-            return cls(
-                remove=tuple(jsonedit.parse_path(path) for path in mutation.remove if path),
-                set=tuple(
-                    (jsonedit.parse_path(field.path), jsonedit.raw_value(field.value))
-                    for field in mutation.set
-                    if field.path
-                ),
-            )
+            placed = [(_path(field.path), jsonedit.raw_value(field.value)) for field in mutation.set]
         except jsonedit.JSONEditError as error:
             raise BackendFault(f"invalid httpBodyMutation: {error}") from error
+        return cls(
+            remove=tuple(path for path in removed if path is not None),
+            set=tuple((path, raw) for path, raw in placed if path is not None),
+        )
 
     def apply(self, body: bytes) -> bytes:
         """The mutated body; where a rule cannot be applied, the body as it was before all rules (contract 3.11)."""
@@ -89,3 +89,13 @@ class BodyMutator:
             _log.error("failed to apply body mutation", error=str(error))
             return body
         return mutated
+
+
+def _path(text: str) -> jsonedit.Path | None:
+    if not text:
+        return None
+    try:
+        return jsonedit.parse_path(text)
+    except jsonedit.JSONEditError as error:
+        _log.warning("body mutation rule is left out", path=text, error=str(error))
+        return None

@@ -30,11 +30,18 @@ class TokenUsage:
     reasoning: int | None = None
 
     def merge(self, newer: TokenUsage) -> TokenUsage:
-        """This usage with every count that ``newer`` reports put in place of the old one."""
+        """This usage with every count that ``newer`` reports put in place of the old one.
+
+        A report that moves input or output and gives no total moves the total with them.
+        """
+        input_, output = _newest(self.input, newer.input), _newest(self.output, newer.output)
+        total = _newest(self.total, newer.total)
+        if newer.total is None and (newer.input is not None or newer.output is not None):
+            total = (input_ or 0) + (output or 0)
         return TokenUsage(
-            input=_newest(self.input, newer.input),
-            output=_newest(self.output, newer.output),
-            total=_newest(self.total, newer.total),
+            input=input_,
+            output=output,
+            total=total,
             cached_input=_newest(self.cached_input, newer.cached_input),
             cache_creation_input=_newest(self.cache_creation_input, newer.cache_creation_input),
             reasoning=_newest(self.reasoning, newer.reasoning),
@@ -47,15 +54,18 @@ def _newest(old: int | None, new: int | None) -> int | None:
 
 NO_USAGE = TokenUsage()
 
+MAX_COUNT = 2**53
+"""Metadata carries numbers as doubles, which are exact up to here."""
+
 
 def as_count(value: object) -> int | None:
     """A token count as providers write it, or ``None`` for anything that is not one.
 
-    Integers and integral floats count; negative numbers, booleans, strings and nulls do not: a provider that
-    reports nonsense must neither change a bill nor break an answer.
+    Integers and integral floats count; negative numbers, numbers that metadata cannot carry exactly, booleans, strings
+    and nulls do not: a provider that reports nonsense must neither change a bill nor break an answer.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if isinstance(value, float) and not value.is_integer():
+    if not 0 <= value <= MAX_COUNT or value != int(value):
         return None
-    return int(value) if value >= 0 else None
+    return int(value)

@@ -115,7 +115,7 @@ def _header_name(name: str, path: str, backend: str, findings: Findings) -> str:
     if findings.has_error(path):
         return name
     lower = name.lower()
-    if is_protected_header(lower):
+    if _is_protected(lower):
         message = f"{shown(name)} is a protected header; the mutation is ignored"
         findings.warning(
             path, message, "remove it: names with : or x-ai-eg- in front, and x-envoy-original-path, are Envoy's"
@@ -128,8 +128,7 @@ def _header_name(name: str, path: str, backend: str, findings: Findings) -> str:
     return lower
 
 
-def is_protected_header(name: str) -> bool:
-    """Whether configured mutations of a header are ignored (contract, filter config 3.12); the name in lower case."""
+def _is_protected(name: str) -> bool:
     return name.startswith(_PROTECTED_PREFIXES) or name == _PROTECTED_NAME
 
 

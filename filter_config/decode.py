@@ -12,7 +12,7 @@ import difflib
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -23,7 +23,7 @@ from filter_config.redact import Secret
 from filter_config.scalars import scalar_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from filter_config.problems import Findings
 
@@ -218,10 +218,12 @@ def _struct_reader(kind: type[StructT]) -> Reader:
 
 
 def _unknown(key: str, at: str, known: Mapping[str, _Field], findings: Findings) -> None:
-    findings.warning(at, f"unknown key {shown(key)} is ignored", did_you_mean(key, known) or "remove it")
+    hint = "" if findings.crowded else did_you_mean(key, tuple(known))
+    findings.warning(at, f"unknown key {shown(key)} is ignored", hint or "remove it")
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+@lru_cache(maxsize=256)
+def did_you_mean(word: str, known: tuple[str, ...]) -> str:
     """A question naming the word that may have been meant, or nothing."""
     if len(word) > _MAX_SUGGESTION_KEY:
         return ""

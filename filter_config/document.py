@@ -210,7 +210,7 @@ def _tagged(tag: str, event: yaml.ScalarEvent) -> Scalar:
     text = str(event.value)
     if tag == "binary":
         try:
-            return base64.b64decode(text).decode()
+            return base64.b64decode("".join(text.split()), validate=True).decode()
         except (binascii.Error, UnicodeDecodeError):
             raise _error(event, "!!binary value is no base64 of a text") from None
     if tag not in ("int", "float", "bool", "null"):

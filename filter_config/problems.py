@@ -76,6 +76,11 @@ class Findings:
                 self.problems[index] = replace(problem, severity="warning", backend=None)
 
     @property
+    def crowded(self) -> bool:
+        """Whether no more warnings are kept, so that none need be worded with care."""
+        return self._counts.get("warning", 0) >= MAX_REPEATS
+
+    @property
     def refused(self) -> bool:
         """Whether the document is refused."""
         return "error" in self._counts

@@ -71,9 +71,11 @@ def enc_hook(value: object) -> object:
 
 def dec_hook(kind: type, value: object) -> object:
     """Hook of msgspec for decoding: text becomes a :class:`Secret`."""
-    if kind is Secret and isinstance(value, str):
-        return Secret(value)
-    raise NotImplementedError(f"cannot decode {kind.__name__}")
+    if kind is not Secret:
+        raise NotImplementedError(f"cannot decode {kind.__name__}")
+    if not isinstance(value, str):
+        raise TypeError("expected a text")  # which msgspec reports with the path
+    return Secret(value)
 
 
 def redacted(config: Config) -> dict[str, Any]:

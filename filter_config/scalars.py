@@ -115,37 +115,36 @@ def _non_finite(value: float) -> str:
     return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
 
 
-def _shortest_g(value: float, shortest: Callable[[float], str]) -> str:
-    mantissa, _, exponent_text = shortest(value).partition("e")
-    exponent = int(exponent_text)
-    sign = "-" if mantissa.startswith("-") else ""
-    digits = mantissa.lstrip("-").replace(".", "")
+def _shortest_g(value: float, shortest: Callable[[float], tuple[str, int]]) -> str:
+    sign = "-" if math.copysign(1.0, value) < 0 else ""
     if value == 0:
         return sign + "0"
+    digits, exponent = shortest(abs(value))
     if _MIN_FIXED_EXPONENT <= exponent < _MAX_FIXED_EXPONENT:
         return sign + _fixed(digits, exponent)
     fraction = f".{digits[1:]}" if len(digits) > 1 else ""
     return f"{sign}{digits[0]}{fraction}e{exponent:+03d}"
 
 
-def _shortest_single(single: float) -> str:
-    """The fewest significant digits that read back as the same 32-bit float, in scientific notation."""
+def _shortest_single(single: float) -> tuple[str, int]:
+    """The fewest significant digits that read back as the same 32-bit float, and the exponent of the first one."""
     packed = struct.pack("<f", single)
     for precision in range(_FLOAT32_DIGITS):
         text = f"{single:.{precision}e}"
         try:
             if struct.pack("<f", float(text)) == packed:
-                return text
+                break
         except OverflowError:
             # Rounded up beyond the largest 32-bit float: more digits are needed.
             continue
-    return f"{single:.{_FLOAT32_DIGITS - 1}e}"
+    mantissa, _, exponent = text.partition("e")
+    return mantissa.replace(".", ""), int(exponent)
 
 
-def _shortest_double(value: float) -> str:
+def _shortest_double(value: float) -> tuple[str, int]:
     """The same for 64 bits, of which Python's ``repr`` knows the digits."""
-    digits = Decimal(repr(value)).normalize().as_tuple().digits
-    return f"{value:.{len(digits) - 1}e}"
+    number = Decimal(repr(value)).normalize()
+    return "".join(map(str, number.as_tuple().digits)), number.adjusted()
 
 
 def _fixed(digits: str, exponent: int) -> str:

@@ -59,7 +59,7 @@ def validate(config: Config, findings: Findings) -> Config:
 
 
 def _one_of(word: str, known: type[StrEnum]) -> str:
-    return did_you_mean(word, known) or f"write one of {', '.join(known)}"
+    return did_you_mean(word, tuple(known)) or f"write one of {', '.join(known)}"
 
 
 # --- costs ---
@@ -124,18 +124,20 @@ def _expression_fix(reason: str) -> str:
 
 
 def _backends(backends: tuple[Backend, ...], findings: Findings) -> tuple[Backend, ...]:
-    last = {backend.name: index for index, backend in enumerate(backends)}
+    # Without a name, or with one that could not be read, a backend has its own finding.
+    last = {backend.name: index for index, backend in enumerate(backends) if backend.name}
     checked = []
     for index, backend in enumerate(backends):
         at = f"backends[{index}]"
-        if last[backend.name] != index:
+        used = last.get(backend.name, index)
+        if used != index:
             findings.warning(
                 f"{at}.name",
-                f"duplicate backend name {shown(backend.name)}: backends[{last[backend.name]}] is used, not this one",
+                f"duplicate backend name {shown(backend.name)}: backends[{used}] is used, not this one",
                 "give each backend a name of its own",
             )
         checked.append(_backend(backend, at, findings))
-        if last[backend.name] != index:
+        if used != index:
             # A fault is told by the backend's name, and the name stands for the other one.
             findings.demote(at)
     return tuple(checked)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -22,6 +23,8 @@ from filter_config.volume import ConfigUnavailable, Reason, link_directories, re
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
     from pathlib import Path
+
+    from watchfiles.main import FileChange
 
 __all__ = ["BundleSource", "ConfigUnavailable", "FileSource", "Reason", "Snapshot", "Source", "watch"]
 
@@ -171,7 +174,9 @@ def _watched(source: Source) -> _Watched:
     for directory in source.directories():
         with contextlib.suppress(OSError):
             status = directory.stat()
-            found.append((str(directory), status.st_dev, status.st_ino))
+            # Without the right to list a directory it cannot be watched; the poll has to do.
+            if os.access(directory, os.R_OK):
+                found.append((str(directory), status.st_dev, status.st_ino))
     return tuple(found)
 
 
@@ -183,11 +188,11 @@ async def _looks(source: Source, poll_interval: float, stop: asyncio.Event) -> A
         watched = await asyncio.to_thread(_watched, source)
         try:
             async with contextlib.aclosing(_changes(watched, poll_interval, stop)) as changes:
-                async for _ in changes:
+                async for intact in changes:
                     reported = True
                     vanished = 0
                     yield
-                    if watched != await asyncio.to_thread(_watched, source):
+                    if not intact or watched != await asyncio.to_thread(_watched, source):
                         break
         except FileNotFoundError:
             # A directory went between listing and watching it, as in a burst of swaps: list them anew.
@@ -204,8 +209,12 @@ async def _looks(source: Source, poll_interval: float, stop: asyncio.Event) -> A
                 await asyncio.wait_for(stop.wait(), min(poll_interval, _UNREPORTED_INTERVAL))
 
 
-async def _changes(watched: _Watched, poll_interval: float, stop: asyncio.Event) -> AsyncGenerator[None]:
-    """Yields once the directories are being watched, then on each change in them and each time a poll is due."""
+async def _changes(watched: _Watched, poll_interval: float, stop: asyncio.Event) -> AsyncGenerator[bool]:
+    """Yields once the directories are being watched, then on each change in them and each time a poll is due.
+
+    False says that a directory itself was removed or renamed, so that its watch is dead. Its successor may well have
+    the same name and the same inode.
+    """
     end = _EndOfWatch(stop)
     changes = awatch(
         *(path for path, _, _ in watched),
@@ -216,10 +225,13 @@ async def _changes(watched: _Watched, poll_interval: float, stop: asyncio.Event)
         rust_timeout=max(round(poll_interval * 1000), 1),
         yield_on_timeout=True,
         recursive=False,
-        ignore_permission_denied=True,
+        # NB: True would hide a missing directory as well.
+        ignore_permission_denied=False,
     )
 
-    async def wait() -> object:
+    roots = {path for path, _, _ in watched}
+
+    async def wait() -> set[FileChange] | None:
         return await anext(changes, None)
 
     pending = asyncio.create_task(wait())
@@ -227,14 +239,15 @@ async def _changes(watched: _Watched, poll_interval: float, stop: asyncio.Event)
         # NB: awatch begins to watch before it waits for the first time, so what is read from here on cannot be missed.
         await asyncio.sleep(0)
         if not pending.done():
-            yield
+            yield True
         while True:
             # Not awaited itself: if this task is cancelled, the watching thread is to be ended first.
             await asyncio.wait((pending,))
-            if pending.result() is None:
+            changed = pending.result()
+            if changed is None:
                 return
             pending = asyncio.create_task(wait())
-            yield
+            yield all(path not in roots for _, path in changed)
     finally:
         end.set()
         await asyncio.gather(pending, return_exceptions=True)

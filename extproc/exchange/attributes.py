@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from google.protobuf.struct_pb2 import Struct
 
+from extproc.errors import ExtProcError
 from extproc.exchange import names
 from extproc.exchange.headers import HeaderDict
 
 
-class MissingAttributes(ValueError):
-    """Envoy sent no backend name: the filter's ``request_attributes`` or the endpoint's metadata are not set up."""
+class UnmatchedAttempt(ExtProcError):
+    """An attempt of which the request or the backend cannot be told: Envoy's two filters are not set up alike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,17 +38,17 @@ def read_target(attributes: Mapping[str, Struct], headers: HeaderDict) -> Attemp
     else the endpoint's own does. The other place is the fallback in both cases: a client can send that header too.
 
     Raises:
-        MissingAttributes: neither place names a backend.
+        UnmatchedAttempt: neither place names a backend.
     """
     struct = attributes.get(names.ATTRIBUTES)
     if struct is None or not struct.fields:
-        raise MissingAttributes("missing attributes in request")
+        raise UnmatchedAttempt("missing attributes in request")
     places = (names.BACKEND_OF_HOST, names.BACKEND_OF_CLUSTER)
     if names.ENDPOINT_PICKED in headers:
         places = (names.BACKEND_OF_CLUSTER, names.BACKEND_OF_HOST)
     backend = _text(struct, places[0]) or _text(struct, places[1])
     if not backend:
-        raise MissingAttributes(f"missing backend name in attributes at path: {places[0]}")
+        raise UnmatchedAttempt(f"missing backend name in attributes at path: {places[0]}")
     return AttemptTarget(
         backend=backend, route=_text(struct, names.ROUTE_NAME), host=_text(struct, names.HOST_OF_UPSTREAM)
     )

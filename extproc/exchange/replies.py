@@ -6,9 +6,7 @@ because the meaning of leaving that open has changed between versions of Envoy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from google.protobuf.struct_pb2 import Struct
+from collections.abc import Iterable, Mapping
 
 from extproc.errors import ClientError
 from extproc.exchange import names
@@ -70,8 +68,11 @@ def client_error(error: ClientError, body: bytes) -> ProcessingResponse:
     return immediate(error.status, body, content_type="application/json", grpc_status=error.grpc_status)
 
 
-def metadata(reply: ProcessingResponse) -> Struct:
-    """The namespace of ours in the reply's dynamic metadata, added when it is not there yet."""
-    struct: Struct = reply.dynamic_metadata.fields[names.METADATA_NAMESPACE].struct_value
-    struct.SetInParent()
-    return struct
+def add_metadata(reply: ProcessingResponse, values: Mapping[str, str | float]) -> None:
+    """Put values into our namespace of the reply's dynamic metadata: text as strings, anything else as numbers."""
+    struct = reply.dynamic_metadata.fields[names.METADATA_NAMESPACE].struct_value
+    for key, value in values.items():
+        if isinstance(value, str):
+            struct.fields[key].string_value = value
+        else:
+            struct.fields[key].number_value = value

@@ -40,6 +40,8 @@ class ResponseExchange:
         self._readable = True
         self._complete = False
         self._ended = False
+        # Whether a piece of an error has gone on already.
+        self._passed = False
 
     def headers(self, *, end_of_stream: bool) -> ProcessingResponse:
         reply = ProcessingResponse()
@@ -83,7 +85,7 @@ class ResponseExchange:
         whole = end_of_stream or not self.streamed
         self._ended = whole
         if not self._successful:
-            return self._error(piece) if whole else replies.neutral("response_body")
+            return self._error_piece(piece, whole=whole)
         result = self._translate(piece, end_of_stream=whole)
         usage_changed = self._attempt.answered(result.usage, result.model)
         self._complete = self._complete or result.complete
@@ -96,15 +98,18 @@ class ResponseExchange:
         return reply
 
     def _translate(self, piece: bytes, *, end_of_stream: bool) -> TranslatedResponse:
-        translator = self._attempt.translator
-        if self._readable:
-            try:
-                data = self._decode(piece, end_of_stream=end_of_stream)
-            except DecodeError as error:
-                self._unreadable(error)
-            else:
-                return translator.response_body(data, end_of_stream=end_of_stream)
-        return TranslatedResponse(model=self._attempt.plan.model)
+        if not self._readable:
+            return TranslatedResponse(model=self._attempt.plan.model)
+        data = b""
+        try:
+            data = self._decode(piece)
+            if end_of_stream:
+                data += self._decoded_end()
+        except DecodeError as error:
+            # What came out before the fault is read all the same: it may hold the usage.
+            self._unreadable(error)
+            end_of_stream = True
+        return self._attempt.translator.response_body(data, end_of_stream=end_of_stream)
 
     def _unreadable(self, error: DecodeError) -> None:
         """The body cannot be decoded: let it pass, unless the client was already promised a plain one.
@@ -118,17 +123,23 @@ class ResponseExchange:
             self._attempt.fail()
             raise StreamFailure(StreamFailure.INTERNAL, "failed to decode the response body of a translated stream")
 
-    def _decode(self, piece: bytes, *, end_of_stream: bool) -> bytes:
-        if self._decoder is None:
-            return piece
-        data = self._decoder.feed(piece)
-        return data + self._decoder.finish() if end_of_stream else data
+    def _decode(self, piece: bytes) -> bytes:
+        return piece if self._decoder is None else self._decoder.feed(piece)
 
-    def _error(self, piece: bytes) -> ProcessingResponse:
+    def _decoded_end(self) -> bytes:
+        return b"" if self._decoder is None else self._decoder.finish()
+
+    def _error_piece(self, piece: bytes, *, whole: bool) -> ProcessingResponse:
+        """An error is translated as a whole; of one that comes in pieces the first is gone before the rest is here."""
+        if not whole or self._passed:
+            self._passed = True
+            if whole:
+                self._finish()
+            return replies.neutral("response_body")
         result = TranslatedResponse()
         if self._readable:
             try:
-                data = self._decode(piece, end_of_stream=True)
+                data = self._decode(piece) + self._decoded_end()
             except DecodeError as error:
                 self._unreadable(error)
             else:
@@ -155,7 +166,8 @@ class ResponseExchange:
         reply = ProcessingResponse()
         reply.response_trailers.SetInParent()
         if not self._ended:
-            self._flush()
+            if self._successful:
+                self._read(b"")
             self._complete = True
             self._finish()
             if self._successful:
@@ -166,20 +178,17 @@ class ResponseExchange:
         """The stream is over. Without an end of the body, either trailers came or the client went away."""
         if self._attempt.finished:
             return
-        if self._successful and not self._ended:
-            self._flush()
+        if self._successful and self._readable and not self._ended:
+            # The last event may lack its end. An encoding may lack it too, which says nothing: the body was left.
+            self._read(b"")
         self._finish()
 
-    def _flush(self) -> None:
-        """Read what is left of the answer: its last event may lack its end."""
+    def _read(self, rest: bytes) -> None:
+        """Take in the last of the answer."""
         self._ended = True
-        if self._successful:
-            try:
-                result = self._translate(b"", end_of_stream=True)
-            except StreamFailure:
-                return
-            self._attempt.answered(result.usage, result.model)
-            self._complete = self._complete or result.complete
+        result = self._attempt.translator.response_body(rest, end_of_stream=True)
+        self._attempt.answered(result.usage, result.model)
+        self._complete = self._complete or result.complete
 
     def _finish(self) -> None:
         if not self._successful:
@@ -206,4 +215,4 @@ class ResponseExchange:
         if plan.stream:
             values["token_latency_ttft"] = int((attempt.time_to_first_token or 0) * 1000)
             values["token_latency_itl"] = attempt.time_per_output_token * 1000
-        replies.metadata(reply).update(values)
+        replies.add_metadata(reply, values)

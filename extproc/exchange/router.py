@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import msgspec
 import structlog
 
@@ -25,6 +27,8 @@ from protos.ext_proc_pb2 import (
 )
 
 _log = structlog.get_logger(__name__)
+
+_MAX_LENGTH_DIGITS = 19
 
 
 class RouterExchange:
@@ -60,7 +64,9 @@ class RouterExchange:
         self._request: ParsedRequest | None = None
         self._refused = False
         self._attempt: Attempt | None = None
-        # Headers that attempts have changed so far: Envoy carries those changes over into the next attempt.
+        # The headers of the first attempt before we changed them, and the names that attempts have changed so far:
+        # Envoy carries those changes over into the next attempt.
+        self._original: HeaderDict = {}
         self._changed: set[str] = set()
         self._local_reply = False
         self._response: ResponseExchange | None = None
@@ -95,7 +101,7 @@ class RouterExchange:
         try:
             self._request = self._parse()
         except MalformedRequest as error:
-            if not message.end_of_stream and _is_truncated(error):
+            if self._request_mode is None and not message.end_of_stream and _is_truncated(error):
                 return replies.neutral("request_body")
             raise
         self._pieces.clear()
@@ -137,7 +143,10 @@ class RouterExchange:
 
     def _content_length(self) -> int | None:
         declared = self._headers.get("content-length", "")
-        return int(declared) if declared.isascii() and declared.isdigit() else None
+        if not (declared.isascii() and declared.isdigit()):
+            return None
+        # A number of absurd length is larger than any body, and Python refuses to read it.
+        return int(declared) if len(declared) < _MAX_LENGTH_DIGITS else sys.maxsize
 
     def _check_size(self, size: int) -> None:
         limit = self._context.options.max_body_bytes
@@ -176,12 +185,19 @@ class RouterExchange:
         if self._attempt is not None:
             self._attempt.fail(Outcome.REFUSED)
 
+    def failed(self) -> None:
+        """A fault of ours has ended the request."""
+        if self._attempt is not None:
+            self._attempt.fail()
+
     def restored(self, received: HeaderDict) -> HeaderDict:
-        """The headers of an attempt, with what former attempts changed put back to what the client sent."""
+        """The headers of an attempt, with what former attempts changed put back to what it was before the first."""
+        if not self._changed:
+            self._original = received
         headers = dict(received)
         for name in self._changed:
-            if name in self._headers:
-                headers[name] = self._headers[name]
+            if name in self._original:
+                headers[name] = self._original[name]
             else:
                 headers.pop(name, None)
         return headers
@@ -193,8 +209,8 @@ class RouterExchange:
         """
         kept = {name.lower() for name, _ in sets} | set(removes)
         for name in sorted(self._changed - kept):
-            if name in self._headers:
-                sets.append((name, self._headers[name]))
+            if name in self._original:
+                sets.append((name, self._original[name]))
             else:
                 removes.append(name)
         # Envoy recomputes the length, and the path is set by every attempt.
@@ -234,7 +250,8 @@ class RouterExchange:
         if self._response is not None:
             self._response.close()
         elif self._attempt is not None:
-            self._attempt.fail()
+            # Every failure of a backend comes back as response headers; without them, the client has left.
+            self._attempt.fail(Outcome.CLIENT_CANCELLED)
 
     def error_body(self, error: ClientError) -> bytes:
         return self.endpoint.error_body(error)

@@ -8,8 +8,8 @@ import structlog
 
 from extproc.endpoints.openai import client_error_body
 from extproc.errors import BackendUnavailable, ClientError, InternalFault, StreamFailure
-from extproc.exchange import names, replies
-from extproc.exchange.attributes import MissingAttributes, read_target
+from extproc.exchange import debug, names, replies
+from extproc.exchange.attributes import UnmatchedAttempt, read_target
 from extproc.exchange.context import ExchangeContext, ExchangeOptions, new_id
 from extproc.exchange.headers import HeaderDict, read_headers
 from extproc.exchange.models import list_models
@@ -99,7 +99,7 @@ class Stream:
             reply = self._fault(kind, error)
         context.metrics.message(self._level or ROUTER, kind, context.clock() - started)
         if context.options.debug:
-            _log.debug("message processed", kind=kind, level=self._level, reply=reply.WhichOneof("response"))
+            self._debug(request, kind, reply)
         return None if request.observability_mode else reply
 
     def close(self) -> None:
@@ -110,7 +110,18 @@ class Stream:
         if self._level:
             self._context.metrics.stream_closed(self._level)
         if self._router is not None:
-            self._router.close()
+            try:
+                self._router.close()
+            except Exception:  # noqa: BLE001 - the stream has ended; only the log can still be told
+                self._router.failed()
+                _log.exception("fault while closing a stream", request_id=self._router.request_id)
+
+    def _debug(self, request: ProcessingRequest, kind: str, reply: ProcessingResponse) -> None:
+        owner = self._router or self._upstream_of
+        who = {"request_id": owner.request_id if owner else "", "is_upstream_filter": self._level == UPSTREAM}
+        redact = self._context.options.redact
+        _log.debug("message received", kind=kind, **who, **debug.request_fields(request, kind, redact=redact))
+        _log.debug("message answered", kind=kind, **who, **debug.reply_fields(reply, redact=redact))
 
     # Request headers
 
@@ -118,11 +129,11 @@ class Stream:
         if self._level:
             return replies.neutral("request_headers")
         headers = read_headers(request.request_headers)
-        owner = self._context.registry.find(headers.get(names.INTERNAL_REQUEST_ID, ""))
-        # Only Envoy's upstream-level filter is set up with attributes. Should they all be absent for once, an id that
-        # no client can guess tells the level too.
-        if request.attributes or owner is not None:
+        # Only Envoy's upstream-level filter is set up with attributes. The id in the headers says nothing about the
+        # level: backends have seen it, and what a backend knows a client may know.
+        if request.attributes:
             self._open(UPSTREAM)
+            owner = self._context.registry.find(headers.get(names.INTERNAL_REQUEST_ID, ""))
             return self._upstream_headers(request, headers, owner)
         self._open(ROUTER)
         return self._router_headers(request, headers)
@@ -164,7 +175,7 @@ class Stream:
     ) -> ProcessingResponse:
         if owner is None:
             internal_id = headers.get(names.INTERNAL_REQUEST_ID)
-            raise LookupError(
+            raise UnmatchedAttempt(
                 f"no router processor found, request_id={internal_id}"
                 if internal_id
                 else "missing internal request ID header from router filter"
@@ -217,10 +228,12 @@ class Stream:
         fault_id = self._context.new_id()
         owner = self._router or self._upstream_of
         request_id = owner.request_id if owner else ""
-        if isinstance(error, LookupError | MissingAttributes) and self._level == UPSTREAM:
+        if isinstance(error, UnmatchedAttempt):
             _log.error("attempt cannot be matched", error=str(error), fault_id=fault_id, request_id=request_id)
         else:
             _log.error("fault", kind=kind, level=self._level, fault_id=fault_id, request_id=request_id, exc_info=error)
+        if owner is not None:
+            owner.failed()
         if kind.startswith("response") and owner is not None and owner.response_started:
             # The client has its status already; only the end of the stream can tell it.
             raise StreamFailure(StreamFailure.INTERNAL, f"internal error, id {fault_id}") from error

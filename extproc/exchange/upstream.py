@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import structlog
 
@@ -17,6 +18,7 @@ from extproc.exchange.headers import HeaderDict
 from extproc.exchange.router import RouterExchange
 from extproc.formats import encoding
 from extproc.runtime import Runtime, RuntimeBackend, short_backend_name
+from extproc.telemetry.redaction import is_sensitive_header
 from extproc.translate.table import translator_for
 from protos.ext_proc_pb2 import CommonResponse, ProcessingRequest, ProcessingResponse
 
@@ -24,6 +26,10 @@ _log = structlog.get_logger(__name__)
 
 # The body's length travels as metadata: Envoy drops the header when a headers reply carries a body (contract 3.1).
 _CONTENT_LENGTH = "content_length"
+
+
+# Clients send few different values; what a stranger makes up is forgotten again.
+_acceptable = lru_cache(maxsize=256)(encoding.acceptable)
 
 
 @dataclass(slots=True)
@@ -117,7 +123,7 @@ class UpstreamExchange:
         self._limit_encodings(plan.headers, changes)
         changes.removes += backend.headers.removals(plan.headers)
         changes.sets += backend.headers.set
-        plan.headers.update(changes.sets)
+        plan.headers.update((name, value) for name, value in changes.sets if not is_sensitive_header(name))
         self._authenticate(message, attempt, body, changes)
         self._router.restore(changes.sets, changes.removes)
         changes.removes.append(names.UPSTREAM_HOST)
@@ -125,7 +131,7 @@ class UpstreamExchange:
 
     def _limit_encodings(self, headers: HeaderDict, changes: _Changes) -> None:
         """Ask the backend only for codings that can be decoded here, or its usage could not be read."""
-        accepted = encoding.acceptable(headers.get("accept-encoding", ""))
+        accepted = _acceptable(headers.get("accept-encoding", ""))
         if accepted is not None:
             changes.sets.append(("accept-encoding", accepted))
 
@@ -133,6 +139,7 @@ class UpstreamExchange:
         auth = attempt.plan.backend.auth
         if auth is None:
             return
+        # What is injected from here on is in no map that logs or metrics look into.
         headers = attempt.plan.headers
         call = UpstreamCall(headers=headers, body=body, metadata=message.metadata_context.filter_metadata)
         credentials = auth.authenticate(call)
@@ -141,7 +148,6 @@ class UpstreamExchange:
             name for name in auth.strips if name in headers and name not in kept and name not in changes.removes
         )
         changes.sets += credentials
-        headers.update((name.lower(), value) for name, value in credentials)
 
     def _reply(self, attempt: Attempt, changes: _Changes, body: bytes | None) -> ProcessingResponse:
         reply = ProcessingResponse()
@@ -159,5 +165,5 @@ class UpstreamExchange:
             if value := attempt.plan.headers.get(name):
                 values[attribute] = value
         if values:
-            replies.metadata(reply).update(values)
+            replies.add_metadata(reply, values)
         return reply

@@ -6,21 +6,26 @@ stream is cleaned of the report that it did not ask for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from extproc.endpoints.base import ParsedRequest
+from extproc.errors import UnprocessableRequest
 from extproc.formats import jsonedit
 from extproc.formats.sse import SSEEvent, SSEReader, encode_event
 from extproc.paths import join_path
 from extproc.translate.base import Headers, TranslatedRequest, TranslatedResponse
 from extproc.translate.openai_errors import pass_or_wrap
-from extproc.translate.openai_usage import Report, read_report
+from extproc.translate.openai_usage import Report, only_reports_usage, read_report
 from extproc.usage import NO_USAGE, TokenUsage
 
 UsageReader = Callable[[object], TokenUsage]
 
 _MODEL = jsonedit.parse_path("model")
 _USAGE = jsonedit.parse_path("usage")
+
+# The member that names the model, as chunks repeat it.
+_MODEL_MEMBER = re.compile(rb'"model"\s*:\s*"([^"\\]*)"')
 
 # An answer that is not a stream is kept until it is whole; one beyond this is passed on unobserved.
 MAX_OBSERVED_BYTES = 256 * 1024 * 1024
@@ -56,10 +61,13 @@ class OpenAIPassThrough:
         self._read_usage = read_usage
         self._unreported = unreported
         self._model = model_override
-        self._model_reported = False
+        self._model_text = b""
+        self._usage = NO_USAGE
         self._stream = False
         self._hide_usage = False
         self._reader: SSEReader | None = None
+        self._document: bool | None = None
+        self._cleans = False
         self._held: list[bytes] = []
         self._held_bytes = 0
 
@@ -69,26 +77,40 @@ class OpenAIPassThrough:
         self._hide_usage = request.hide_usage
         body: bytes | None = None
         if self._model_override:
-            body = override_model(request.body, self._model_override)
+            try:
+                body = override_model(request.body, self._model_override)
+            except jsonedit.JSONEditError as error:
+                raise UnprocessableRequest(f"the model cannot be replaced: {error}") from error
         elif force:
             body = request.body
         return TranslatedRequest(path=f"{self._path}?{query}" if query else self._path, body=body)
 
     @property
     def rewrites_stream(self) -> bool:
-        return self._hide_usage
+        return self._cleans
 
     def response_headers(self, headers: Mapping[str, str]) -> Headers:
-        # The type of the answer decides before what was asked for: some backends ignore `stream`, some always stream.
         content_type = headers.get("content-type", "").lower()
-        if "event-stream" in content_type or (self._stream and "json" not in content_type):
+        self._cleans = self._hide_usage and "json" not in content_type
+        if "event-stream" in content_type:
             self._reader = SSEReader()
         return []
 
     def response_body(self, piece: bytes, *, end_of_stream: bool) -> TranslatedResponse:
+        if self._reader is None and not self._is_document(piece):
+            self._reader = SSEReader()
         if self._reader is not None:
             return self._stream_piece(self._reader, piece, end_of_stream=end_of_stream)
         return self._document_piece(piece, end_of_stream=end_of_stream)
+
+    def _is_document(self, piece: bytes) -> bool:
+        """Whether the answer is one JSON document rather than events.
+
+        Backends mislabel answers, and some ignore ``stream``; how the body begins tells what it is.
+        """
+        if self._document is None and (start := piece[:64].lstrip()):
+            self._document = not self._stream or start[:1] in (b"{", b"[")
+        return self._document is not False
 
     def response_error(self, status: str, headers: Mapping[str, str], body: bytes) -> TranslatedResponse:
         return pass_or_wrap(status, headers, body)
@@ -96,14 +118,16 @@ class OpenAIPassThrough:
     def _document_piece(self, piece: bytes, *, end_of_stream: bool) -> TranslatedResponse:
         if self._held_bytes or not end_of_stream:
             self._hold(piece)
-        if not end_of_stream:
-            return TranslatedResponse(model=self._model)
-        report = read_report(b"".join(self._held) if self._held_bytes else piece)
-        if report is None:
-            return TranslatedResponse(model=self._model)
-        self._model = report.model_name() or self._model
-        usage = self._unreported.merge(self._read_usage(report.usage))
-        return TranslatedResponse(usage=usage, model=self._model, complete=True)
+        usage, complete = NO_USAGE, False
+        if end_of_stream:
+            report = read_report(b"".join(self._held) if self._held_bytes else piece)
+            self._held.clear()
+            if report is not None:
+                self._model = report.model_name() or self._model
+                usage, complete = self._unreported.merge(self._read_usage(report.usage)), True
+        # Where pieces were announced as rewritten, they go on as they were read.
+        body = piece if self._cleans else None
+        return TranslatedResponse(body=body, usage=usage, model=self._model, complete=complete)
 
     def _hold(self, piece: bytes) -> None:
         self._held_bytes += len(piece)
@@ -122,27 +146,37 @@ class OpenAIPassThrough:
             raw: bytes = event.raw
             if event.data == b"[DONE]":
                 complete = True
-            elif b'"usage"' in event.data:
+            elif _may_hold(event.data, b'"usage"'):
                 report = self._observe(event)
                 if report is not None and report.usage is not None:
-                    usage = usage.merge(self._read_usage(report.usage))
-                    raw = _without_usage(event, report) if self._hide_usage else raw
-            elif not self._model_reported and b'"model"' in event.data:
+                    usage = self._usage = self._usage.merge(self._read_usage(report.usage))
+                    raw = _without_usage(event) if self._cleans else raw
+            elif self._may_name_another_model(event.data):
                 self._observe(event)
             output.append(raw)
-        body = b"".join(output) if self._hide_usage else None
+        body = b"".join(output) if self._cleans else None
         return TranslatedResponse(body=body, usage=usage, model=self._model, complete=complete)
+
+    def _may_name_another_model(self, data: bytes) -> bool:
+        """Chunks repeat the model's name; one that repeats it to the letter need not be parsed."""
+        return _may_hold(data, b'"model"') and not (self._model_text and self._model_text in data)
 
     def _observe(self, event: SSEEvent) -> Report | None:
         report = read_report(event.data)
         if report is not None and (model := report.model_name()):
             self._model = model
-            self._model_reported = True
+            named = _MODEL_MEMBER.search(event.data)
+            self._model_text = named.group() if named and named.group(1) == model.encode() else b""
         return report
 
 
-def _without_usage(event: SSEEvent, report: Report) -> bytes:
+def _may_hold(data: bytes, key: bytes) -> bool:
+    # A key may be spelled with escapes; `\\u00` is how those of its letters begin.
+    return key in data or b"\\u00" in data
+
+
+def _without_usage(event: SSEEvent) -> bytes:
     """An event cleaned of a usage report: gone when it says nothing else, else kept without it."""
-    if report.has_choices():
-        return encode_event(jsonedit.delete(event.data, _USAGE), event.event)
-    return b""
+    if only_reports_usage(event.data):
+        return b""
+    return encode_event(jsonedit.delete(event.data, _USAGE), event.event)

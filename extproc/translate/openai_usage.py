@@ -16,17 +16,23 @@ class Report(msgspec.Struct, frozen=True):
 
     model: object = None
     usage: object = None
-    choices: msgspec.Raw = msgspec.Raw(b"[]")
-
-    def has_choices(self) -> bool:
-        """Whether the chunk carries more than its usage."""
-        return bytes(self.choices).translate(None, b" \t\r\n") not in (b"[]", b"null")
 
     def model_name(self) -> str:
         return self.model if isinstance(self.model, str) else ""
 
 
 _decoder = msgspec.json.Decoder(Report)
+
+# What a chunk that only reports usage may hold beside the report; anything else is news for the client.
+_USAGE_CHUNK_MEMBERS = frozenset(
+    {"id", "object", "created", "model", "service_tier", "system_fingerprint", "obfuscation", "choices", "usage"}
+)
+
+
+def only_reports_usage(data: bytes) -> bool:
+    """Whether a chunk that holds a report says nothing else to a client."""
+    chunk = msgspec.json.decode(data)
+    return not chunk.get("choices") and _USAGE_CHUNK_MEMBERS.issuperset(chunk)
 
 
 def read_report(data: bytes) -> Report | None:
@@ -40,16 +46,10 @@ def read_report(data: bytes) -> Report | None:
 def chat_usage(usage: object) -> TokenUsage:
     """Usage of chat completions and completions (contract 3.17, 9.2).
 
-    ``prompt_tokens`` includes the cached tokens, so the counts are taken as they are. A total that a backend leaves
-    out is the sum of the two others.
+    ``prompt_tokens`` includes the cached tokens, so the counts are taken as they are.
     """
     if not isinstance(usage, dict):
         return NO_USAGE
-    prompt = as_count(usage.get("prompt_tokens"))
-    completion = as_count(usage.get("completion_tokens"))
-    total = as_count(usage.get("total_tokens"))
-    if total is None and (prompt is not None or completion is not None):
-        total = (prompt or 0) + (completion or 0)
     cached = creation = reasoning = None
     if isinstance(details := usage.get("prompt_tokens_details"), dict):
         cached = as_count(details.get("cached_tokens", 0))
@@ -57,9 +57,9 @@ def chat_usage(usage: object) -> TokenUsage:
     if isinstance(details := usage.get("completion_tokens_details"), dict):
         reasoning = as_count(details.get("reasoning_tokens", 0))
     return TokenUsage(
-        input=prompt,
-        output=completion,
-        total=total,
+        input=as_count(usage.get("prompt_tokens")),
+        output=as_count(usage.get("completion_tokens")),
+        total=as_count(usage.get("total_tokens")),
         cached_input=cached,
         cache_creation_input=creation,
         reasoning=reasoning,
@@ -70,6 +70,4 @@ def embeddings_usage(usage: object) -> TokenUsage:
     """Usage of embeddings: input and total; there is no output (contract, embeddings 10.2)."""
     if not isinstance(usage, dict):
         return NO_USAGE
-    prompt = as_count(usage.get("prompt_tokens"))
-    total = as_count(usage.get("total_tokens"))
-    return TokenUsage(input=prompt, total=prompt if total is None else total)
+    return TokenUsage(input=as_count(usage.get("prompt_tokens")), total=as_count(usage.get("total_tokens")))

@@ -21,8 +21,26 @@ from google.protobuf.message import Message
 
 from extproc.exchange.stream import Stream
 from extproc.telemetry import exposition
-from protos.ext_proc_pb2 import HeaderValue, ProcessingRequest, ProcessingResponse
-from tests.support.playbook import Exchange, Gateway, Reply, cost, openai_backend
+from protos.ext_proc_pb2 import (
+    BUFFERED,
+    BUFFERED_PARTIAL,
+    FULL_DUPLEX_STREAMED,
+    GRPC,
+    NONE,
+    STREAMED,
+    HeaderValue,
+    ProcessingRequest,
+    ProcessingResponse,
+)
+from tests.support.playbook import (
+    DEFAULT_HEADERS,
+    Exchange,
+    Gateway,
+    Reply,
+    cost,
+    openai_backend,
+    request_headers,
+)
 
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
@@ -40,6 +58,15 @@ ASKED = b'{"model":"m","stream":true,"stream_options":{"include_usage":true}}'
 
 SSE = {"content-type": "text/event-stream"}
 JSON = {"content-type": "application/json"}
+
+_MODES = {
+    "NONE": NONE,
+    "STREAMED": STREAMED,
+    "BUFFERED": BUFFERED,
+    "BUFFERED_PARTIAL": BUFFERED_PARTIAL,
+    "FULL_DUPLEX_STREAMED": FULL_DUPLEX_STREAMED,
+    "GRPC": GRPC,
+}
 
 USAGE = {"prompt_tokens": 11, "completion_tokens": 4, "total_tokens": 15}
 TRIPLE = {"in": 11, "out": 4, "total": 15}
@@ -81,6 +108,12 @@ def answer(path: str, usage: Any = USAGE) -> dict[str, Any]:
 def triple(path: str) -> dict[str, int]:
     """What ``answer(path)`` costs; embeddings have no output."""
     return TRIPLE if path != EMBEDDINGS else {"in": 11, "out": 0, "total": 15}
+
+
+def request_trailers() -> ProcessingRequest:
+    message = ProcessingRequest()
+    message.request_trailers.SetInParent()
+    return message
 
 
 # --- codings and cuts ---
@@ -174,16 +207,33 @@ def watched(config: Mapping[str, Any] | None = CONFIG, **options: Any) -> Iterat
 
 
 class WatchedExchange(Exchange):
-    """An exchange that checks each reply against the message that it answers."""
+    """An exchange that checks each reply against the message that it answers.
+
+    Attributes:
+        consistent: whether the provider's counts add up, so that ours must.
+    """
 
     gateway: WatchedGateway
+    consistent = True
 
     def send(self, stream: Stream, message: ProcessingRequest) -> Reply:
         reply = super().send(stream, message)
         check_reply(message, reply.message, immediate=not self.streaming)
         metadata = reply.metadata
-        if {"in", "out", "total"} <= metadata.keys() and metadata["out"]:
+        if self.consistent and {"in", "out", "total"} <= metadata.keys() and metadata["out"]:
             assert metadata["in"] + metadata["out"] == metadata["total"]
+        return reply
+
+    def headers_with_modes(
+        self, *, request: str = "BUFFERED", response: str = "BUFFERED", headers: Mapping[str, str] | None = None
+    ) -> Reply:
+        """Request headers from an Envoy that says how its filter sends bodies."""
+        self.carried = {**DEFAULT_HEADERS, **(headers or {})}
+        message = request_headers(self.carried)
+        message.protocol_config.request_body_mode = _MODES[request]
+        message.protocol_config.response_body_mode = _MODES[response]
+        reply = self.send(self.router, message)
+        self._carry(reply)
         return reply
 
     @property
@@ -193,7 +243,8 @@ class WatchedExchange(Exchange):
 
     def play(self, pieces: Sequence[bytes]) -> "Played":
         """Play a body, the last piece as its end."""
-        output, metadata, wire = b"", {}, b"".join(pieces)
+        output, wire = b"", b"".join(pieces)
+        metadata: dict[str, Any] = {}
         for index, piece in enumerate(pieces):
             reply = self.piece(piece, eos=index == len(pieces) - 1)
             output += piece if reply.body is None else reply.body
@@ -212,6 +263,23 @@ class Played:
     @property
     def tokens(self) -> dict[str, Any]:
         return {key: self.metadata[key] for key in TRIPLE if key in self.metadata}
+
+
+def streaming(
+    gateway: WatchedGateway, body: bytes = ASKED, path: str = CHAT, headers: Any = SSE, **attempt: Any
+) -> WatchedExchange:
+    """An exchange whose answer has begun, as a stream unless ``headers`` say otherwise."""
+    exchange = gateway.start(body, path, **attempt)
+    exchange.response(headers)
+    return exchange
+
+
+def play(gateway: WatchedGateway, pieces: list[bytes], body: bytes = ASKED, path: str = CHAT) -> Played:
+    """Play a whole stream."""
+    exchange = streaming(gateway, body, path)
+    played = exchange.play(pieces)
+    exchange.close()
+    return played
 
 
 def check_reply(message: ProcessingRequest, reply: ProcessingResponse, *, immediate: bool) -> None:

@@ -547,7 +547,7 @@ def test_a_request_is_counted_once():
 
 
 ENDINGS = {
-    "before the headers": ([], "_OTHER"),
+    "before the headers": ([], "client_cancelled"),
     "after the headers": ([None], "client_cancelled"),
     "in mid-stream": ([None, CONTENT[0]], "client_cancelled"),
     "after the usage, before the end": ([None, *CONTENT, USAGE_CHUNK], "client_cancelled"),

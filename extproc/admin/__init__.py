@@ -1,0 +1,1 @@
+"""The admin port: metrics, health, readiness and the live config over HTTP, for operators and probes."""

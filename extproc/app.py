@@ -1,0 +1,278 @@
+"""One processor process, from its settings to its last flush.
+
+Sockets are bound before anything else can fail slowly, so that early connections wait in the kernel rather than being
+refused (contract, start-up order 1.6). The only task group of the process is here. A first SIGTERM turns readiness off
+and lets the process go on serving, so that Envoy's last requests still find it; then streams in flight get a bounded
+time (contract, shutdown 1.7, and field report BR-107). A second one ends it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TextIO
+
+import structlog
+
+from extproc.admin.pages import HealthUnknown, Pages, build_app
+from extproc.admin.server import AdminListenError, AdminServer, listen
+from extproc.admin.status import config_page, readiness
+from extproc.decoder import Decoder
+from extproc.endpoints.table import EndpointPrefixes, EndpointTable
+from extproc.exchange.context import ExchangeOptions
+from extproc.exchange.stream import Processor
+from extproc.reload import ConfigError, ConfigManager, Source, VersionRule
+from extproc.settings import Settings
+from extproc.telemetry.levels import DEBUG
+from extproc.telemetry.metrics import Metrics
+from extproc.transport.grpc_aio import GrpcServer, HealthCheckError, HealthProbe, ListenError
+from filter_config.watch import BundleSource, FileSource
+
+_log = structlog.get_logger(__name__)
+
+READY_LINE: Final = "AI Gateway External Processor is ready\n"
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+class StartupError(Exception):
+    """The process cannot start; the text is one for people, in the peer's words."""
+
+
+class App:
+    """The parts of a process and their order.
+
+    Args:
+        settings: every knob.
+        environ: environment variables that are not settings, ``OTEL_*``.
+        ready_to: where the readiness line goes.
+    """
+
+    def __init__(self, settings: Settings, environ: Mapping[str, str], *, ready_to: TextIO | None = None) -> None:
+        self._settings = settings
+        self._environ = environ
+        self._ready_to = ready_to or sys.stderr
+        self._started_at = time.time()
+        self._serving = False
+        self._draining = False
+        self._drain = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self.metrics = Metrics(environ)
+        self._endpoints = endpoint_table(settings)
+        self.processor = Processor(metrics=self.metrics, options=exchange_options(settings, self._endpoints))
+        self._grpc = GrpcServer(self.processor, is_serving=self.is_serving, max_message=settings.max_recv_msg_size)
+        self._decoder = Decoder()
+        self._configs = ConfigManager(
+            config_source(settings),
+            processor=self.processor,
+            metrics=self.metrics,
+            version=VersionRule(own=settings.version_string, relaxed=settings.relax_version_check),
+            decoder=self._decoder,
+            poll_interval=settings.config_poll_interval,
+        )
+
+    def is_serving(self) -> bool:
+        """What gRPC health says: a config is live and the process is not on its way out."""
+        return self.processor.runtime is not None and not self._draining
+
+    def is_ready(self) -> bool:
+        """Whether traffic should be sent here: as ``is_serving``, and the listener accepts."""
+        return self._serving and self.is_serving()
+
+    async def run(self) -> None:
+        """Serve until a signal, then drain.
+
+        Raises:
+            StartupError: an address or the first config cannot be used.
+        """
+        settings = self._settings
+        _announce(settings, self._environ)
+        address, admin_socket = self._listen()
+        _log.info("listening", address=address)
+        with admin_socket:
+            for path in self._endpoints.paths():
+                _log.info("Registering processor", path=path)
+            try:
+                self._configs.load_first()
+            except ConfigError as error:
+                raise StartupError(f"failed to start config watcher: {error}") from error
+            probe = HealthProbe(address)
+            admin = AdminServer(build_app(self._pages(probe)), admin_socket)
+            _log.info("starting admin server", address=_shown_address(admin_socket))
+            try:
+                await self._serve(admin)
+            finally:
+                await probe.close()
+
+    def signalled(self) -> None:
+        """A signal came: the first one drains, the second ends at once."""
+        if self._draining:
+            _log.warning("second signal, stopping now")
+            self._hurry.set()
+            return
+        _log.info("signal received, shutting down...")
+        self._draining = True
+        self._drain.set()
+
+    def _listen(self) -> tuple[str, socket.socket]:
+        settings = self._settings
+        try:
+            address = self._grpc.listen(settings.ext_proc_addr, socket_mode=settings.uds_mode)
+        except ListenError as error:
+            raise StartupError(f"failed to listen for external processor: {error}") from error
+        try:
+            return address, listen(settings.admin_host, settings.admin_port)
+        except AdminListenError as error:
+            raise StartupError(f"failed to listen for admin server: {error}") from error
+
+    async def _serve(self, admin: AdminServer) -> None:
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self.signalled)
+        stop_watching = asyncio.Event()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(admin.run_until_stopped())
+                await self._grpc.start()
+                self._serving = True
+                # What lives for good need not be walked by every collection.
+                gc.collect()
+                gc.freeze()
+                self._ready_to.write(READY_LINE)
+                self._ready_to.flush()
+                warming = tasks.create_task(self._decoder.warm_up())
+                tasks.create_task(self._configs.follow(stop_watching))
+                await self._drain.wait()
+                await self._shut_down()
+                warming.cancel()
+                stop_watching.set()
+                admin.stop()
+        finally:
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+            await self._decoder.close()
+
+    async def _shut_down(self) -> None:
+        """Go on serving for a while, then wait for the streams in flight; a second signal cuts either short."""
+        settings = self._settings
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._hurry.wait(), settings.drain_seconds)
+        _log.info("shutting down the server now", requests_in_flight=self.processor.requests_in_flight)
+        grace = asyncio.create_task(self._grpc.stop(0 if self._hurry.is_set() else settings.shutdown_timeout))
+        hurry = asyncio.create_task(self._hurry.wait())
+        await asyncio.wait({grace, hurry}, return_when=asyncio.FIRST_COMPLETED)
+        if not grace.done():
+            await self._grpc.stop(0)
+        hurry.cancel()
+        await grace
+        self._serving = False
+
+    def _pages(self, probe: HealthProbe) -> Pages:
+        async def health() -> str:
+            try:
+                return await probe()
+            except HealthCheckError as error:
+                raise HealthUnknown(str(error)) from error
+
+        return Pages(
+            registry=self.metrics.registry,
+            health=health,
+            is_ready=self.is_ready,
+            readiness=lambda: readiness(self._configs.status, draining=self._draining),
+            config=lambda: config_page(
+                self._configs.status,
+                claimed=self._settings.version_string,
+                started_at=self._started_at,
+                now=time.time(),
+            ),
+        )
+
+
+def config_source(settings: Settings) -> Source:
+    """Where the settings say that the filter config is; a bundle goes before a single file."""
+    if settings.config_bundle_path:
+        return BundleSource(Path(settings.config_bundle_path))
+    return FileSource(Path(settings.config_path))
+
+
+def endpoint_table(settings: Settings) -> EndpointTable:
+    """The paths that are served."""
+    prefixes = settings.endpoint_prefixes
+    return EndpointTable.build(
+        EndpointPrefixes(
+            root=settings.root_prefix,
+            openai=prefixes.openai,
+            cohere=prefixes.cohere,
+            anthropic=prefixes.anthropic,
+        )
+    )
+
+
+def exchange_options(settings: Settings, endpoints: EndpointTable) -> ExchangeOptions:
+    """What the core has to know of the settings."""
+    return ExchangeOptions(
+        endpoints=endpoints,
+        log_attributes=dict(settings.log_attributes),
+        metric_attributes=dict(settings.metric_attributes),
+        max_body_bytes=settings.max_body_bytes,
+        debug=settings.log_level <= DEBUG,
+        redact=settings.enable_redaction,
+    )
+
+
+def run(settings: Settings, environ: Mapping[str, str]) -> None:
+    """Run a process to its end, on uvloop where it is installed.
+
+    Raises:
+        StartupError: it cannot start.
+    """
+
+    async def serve() -> None:
+        await App(settings, environ).run()
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(serve())
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop  # noqa: PLC0415 - not on every platform
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def _shown_address(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def wanted_exports(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The ``OTEL_*`` variables that ask for traces or pushed metrics (contract, environment variables 1.4)."""
+    if environ.get("OTEL_SDK_DISABLED") == "true":
+        return ()
+    exporters = {"OTEL_TRACES_EXPORTER": ("", "none"), "OTEL_METRICS_EXPORTER": ("", "none", "prometheus")}
+    wanted = [name for name, idle in exporters.items() if environ.get(name, "") not in idle]
+    endpoints = ("", "TRACES_", "METRICS_")
+    wanted += [name for kind in endpoints if environ.get(name := f"OTEL_EXPORTER_OTLP_{kind}ENDPOINT")]
+    return tuple(wanted)
+
+
+def _announce(settings: Settings, environ: Mapping[str, str]) -> None:
+    _log.info(
+        "starting external processor",
+        version=settings.version_string,
+        address=settings.ext_proc_addr,
+        configPath=settings.config_path,
+        configBundlePath=settings.config_bundle_path,
+    )
+    without_effect = (*settings.pending, *wanted_exports(environ))
+    if without_effect:
+        _log.warning("settings without effect in this version", settings=",".join(without_effect))

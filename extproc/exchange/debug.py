@@ -1,0 +1,64 @@
+"""Debug log lines: what came and what was answered, with credentials taken out (contract, redaction 8).
+
+Only called when the level is DEBUG. What goes over the wire is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extproc.telemetry.redaction import body_placeholder, redact_headers
+from protos.ext_proc_pb2 import HeaderMutation, HeaderValue, ProcessingRequest, ProcessingResponse
+
+# The beginning of a body is enough to see what it is.
+_SHOWN_BYTES = 4096
+
+
+def request_fields(request: ProcessingRequest, kind: str, *, redact: bool) -> dict[str, object]:
+    """The fields that show a message from Envoy."""
+    if kind.endswith("_headers"):
+        message = getattr(request, kind)
+        return {"headers": _headers(message.headers.headers), "end_of_stream": message.end_of_stream}
+    if kind.endswith("_body"):
+        message = getattr(request, kind)
+        return {"body": _body(message.body, redact=redact), "end_of_stream": message.end_of_stream}
+    return {}
+
+
+def reply_fields(reply: ProcessingResponse, *, redact: bool) -> dict[str, object]:
+    """The fields that show a reply of ours."""
+    kind = reply.WhichOneof("response")
+    if kind == "immediate_response":
+        immediate = reply.immediate_response
+        return {
+            "reply": kind,
+            "status": immediate.status.code,
+            **_mutation(immediate.headers),
+            "body": _body(immediate.body, redact=redact),
+        }
+    fields: dict[str, object] = {"reply": kind}
+    if kind is not None and not kind.endswith("_trailers"):
+        common = getattr(reply, kind).response
+        fields |= _mutation(common.header_mutation)
+        if common.body_mutation.WhichOneof("mutation") == "body":
+            fields["body"] = _body(common.body_mutation.body, redact=redact)
+    return fields
+
+
+def _mutation(mutation: HeaderMutation) -> dict[str, object]:
+    return {
+        "set": _headers(option.header for option in mutation.set_headers),
+        "remove": list(mutation.remove_headers),
+    }
+
+
+def _headers(headers: Iterable[HeaderValue]) -> dict[str, str]:
+    return dict(
+        redact_headers(
+            (header.key, (header.raw_value or header.value).decode("utf-8", "replace")) for header in headers
+        )
+    )
+
+
+def _body(body: bytes, *, redact: bool) -> str:
+    return body_placeholder(body) if redact else body[:_SHOWN_BYTES].decode("utf-8", "replace")

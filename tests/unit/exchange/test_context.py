@@ -1,0 +1,15 @@
+"""Ids are UUIDs of version 4."""
+
+import uuid
+
+from extproc.exchange.context import new_id
+
+
+def test_ids_are_random_uuids():
+    ids = {new_id() for _ in range(500)}
+    assert len(ids) == 500
+    for text in ids:
+        parsed = uuid.UUID(text)
+        assert str(parsed) == text
+        assert parsed.version == 4
+        assert parsed.variant == uuid.RFC_4122
