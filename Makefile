@@ -37,11 +37,12 @@ style: $(VENV)/.dev ## rewrite what the formatter and the linter can mend
 bench: $(VENV)/.dev ## requests per second and CPU per request, against the same Envoy without the filter
 	$(BIN)/python -m tests.bench $(ARGS)
 
-golden: $(VENV)/.dev ## rewrite every generated file from today's code
+golden: $(VENV)/.dev ## rewrite generated and golden files from today's code
 	$(BIN)/python protos/generate.py
 	$(BIN)/python -m filter_config.schema
 	$(BIN)/python -m extproc.settings > docs/reference/flags.md
 	$(BIN)/python -m deploy.compose
+	$(BIN)/python -m pytest -q tests/unit/exchange/test_golden.py --update-golden
 
 lock: $(VENV)/.dev ## resolve requirements/*.txt anew, with hashes
 	$(BIN)/python requirements/lock.py

@@ -9,14 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import structlog
+
 from extproc.auth.base import Authenticator
 from extproc.auth.build import build_authenticator
 from extproc.costs import CostRules, compile_costs
 from extproc.endpoints.models import ModelCatalog
 from extproc.errors import BackendFault
 from extproc.mutation import BodyMutator, HeaderMutator
+from extproc.translate.table import is_served
 from filter_config.load import Problem
 from filter_config.model import Backend, Config, VersionedAPISchema
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +99,8 @@ def build_runtime(config: Config, *, digest: str, problems: Iterable[Problem] = 
 def _compile(backend: Backend, fault: str | None) -> RuntimeBackend:
     body: BodyMutator | None = None
     auth: Authenticator | None = None
+    if not is_served(backend.schema.name):
+        _log.warning("no endpoint serves this schema", backend=backend.name, schema=backend.schema.name)
     try:
         if backend.http_body_mutation is not None:
             body = BodyMutator.compile(backend.http_body_mutation)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from extproc.auth.base import CLIENT_CREDENTIALS, Emitter, UpstreamCall
 from extproc.errors import BackendFault
+from extproc.headertext import has_control_character
 from filter_config.redact import Secret
 
 
@@ -22,7 +23,7 @@ class StaticCredential:
     strips: frozenset[str] = field(default=CLIENT_CREDENTIALS, init=False)
 
     def __post_init__(self) -> None:
-        if any(character < " " or character == "\x7f" for character in self.credential.reveal()):
+        if has_control_character(self.credential.reveal()):
             raise BackendFault("the configured credential holds a control character; a header cannot carry it")
 
     def authenticate(self, _call: UpstreamCall) -> list[tuple[str, str]]:

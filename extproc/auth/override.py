@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from extproc.auth.base import CLIENT_CREDENTIALS, Authenticator, Emitter, UpstreamCall
 from extproc.errors import MissingCredential
+from extproc.headertext import has_control_character
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +38,15 @@ class CredentialOverride:
         return self.fallback.authenticate(call)
 
     def _credential(self, call: UpstreamCall) -> str:
+        """The credential that the request brings; one that no header can carry counts as absent."""
+        credential = self._brought(call).strip()
+        return "" if has_control_character(credential) else credential
+
+    def _brought(self, call: UpstreamCall) -> str:
         if self.header:
-            return call.headers.get(self.header, "").strip()
+            return call.headers.get(self.header, "")
         namespace = call.metadata.get(self.namespace) if self.namespace else None
         if namespace is None or self.key not in namespace.fields:
             return ""
         # A value of another kind than a string reads as empty, and so counts as absent.
-        return namespace.fields[self.key].string_value.strip()
+        return namespace.fields[self.key].string_value

@@ -9,10 +9,14 @@ import msgspec
 from extproc.endpoints.base import ParsedRequest
 from extproc.errors import ClientError, MalformedRequest
 from extproc.formats import jsonedit
+from extproc.headertext import has_control_character
 
 _INCLUDE_USAGE = jsonedit.parse_path("stream_options.include_usage")
 
 T = TypeVar("T")
+
+MAX_MODEL_LENGTH = 2048
+"""The name travels in a header, and Envoy bounds those; the longest real ones, ARNs, stay below this."""
 
 
 class _Error(msgspec.Struct, frozen=True):
@@ -72,12 +76,14 @@ def check_model(model: str | None) -> str:
     """The model's name, fit to stand in a header.
 
     Raises:
-        MalformedRequest: it holds a control character, which no header can carry.
+        MalformedRequest: it holds a control character, which no header can carry, or is longer than any name.
     """
     if model is None:
         return ""
-    if any(character < " " or character == "\x7f" for character in model):
+    if has_control_character(model):
         raise MalformedRequest("model holds a control character")
+    if len(model) > MAX_MODEL_LENGTH:
+        raise MalformedRequest(f"model is longer than {MAX_MODEL_LENGTH} characters")
     return model
 
 

@@ -40,8 +40,6 @@ class ResponseExchange:
         self._readable = True
         self._complete = False
         self._ended = False
-        # Whether a piece of an error has gone on already.
-        self._passed = False
 
     def headers(self, *, end_of_stream: bool) -> ProcessingResponse:
         reply = ProcessingResponse()
@@ -59,15 +57,24 @@ class ResponseExchange:
         if end_of_stream:
             self._complete = True
             self._finish()
-        elif self._attempt.plan.stream and self._status == "200":
+            self._add_metadata(reply)
+            return reply
+        if self._attempt.plan.stream and self._status == "200":
             # ext_proc: a mode override is honoured only on a reply to headers.
             reply.mode_override.response_body_mode = STREAMED
             self.streamed = True
-            mutation.remove_headers.append("content-length")
-            if self._decoder is not None and translator.rewrites_stream:
-                # What goes on is plain; once the first piece is out, the header could not be taken back.
-                mutation.remove_headers.append("content-encoding")
+        if self.streamed:
+            mutation.remove_headers.extend(self._untrue_of_a_stream(rewritten=translator.rewrites_stream))
         return reply
+
+    def _untrue_of_a_stream(self, *, rewritten: bool) -> list[str]:
+        """Headers that will not hold for the pieces; once the first piece is out, they could not be taken back."""
+        untrue = []
+        if rewritten or self._attempt.plan.stream:
+            untrue.append("content-length")
+        if rewritten and self._decoder is not None:
+            untrue.append("content-encoding")
+        return untrue
 
     def _choose_decoder(self, coding: str) -> None:
         self._decoder = decoder_for(coding)
@@ -98,18 +105,20 @@ class ResponseExchange:
         return reply
 
     def _translate(self, piece: bytes, *, end_of_stream: bool) -> TranslatedResponse:
+        attempt = self._attempt
         if not self._readable:
-            return TranslatedResponse(model=self._attempt.plan.model)
-        data = b""
+            return TranslatedResponse(model=attempt.response_model)
         try:
             data = self._decode(piece)
-            if end_of_stream:
-                data += self._decoded_end()
         except DecodeError as error:
-            # What came out before the fault is read all the same: it may hold the usage.
+            # What came before the fault is read to its end: it may hold the usage.
+            result = attempt.translator.response_body(b"", end_of_stream=True)
+            attempt.answered(result.usage, result.model)
             self._unreadable(error)
-            end_of_stream = True
-        return self._attempt.translator.response_body(data, end_of_stream=end_of_stream)
+            return TranslatedResponse(model=result.model)
+        if end_of_stream:
+            self._check_coding_end()
+        return attempt.translator.response_body(data, end_of_stream=end_of_stream)
 
     def _unreadable(self, error: DecodeError) -> None:
         """The body cannot be decoded: let it pass, unless the client was already promised a plain one.
@@ -126,20 +135,26 @@ class ResponseExchange:
     def _decode(self, piece: bytes) -> bytes:
         return piece if self._decoder is None else self._decoder.feed(piece)
 
-    def _decoded_end(self) -> bytes:
-        return b"" if self._decoder is None else self._decoder.finish()
+    def _check_coding_end(self) -> None:
+        """Say so when a coding is cut short; all that can be decoded has been, so it goes on."""
+        if self._decoder is not None:
+            try:
+                self._decoder.finish()
+            except DecodeError as error:
+                _log.warning("response body ends early", error=str(error), request_id=self._attempt.plan.request_id)
 
     def _error_piece(self, piece: bytes, *, whole: bool) -> ProcessingResponse:
-        """An error is translated as a whole; of one that comes in pieces the first is gone before the rest is here."""
-        if not whole or self._passed:
-            self._passed = True
+        """An error is translated as a whole, while its headers can still be changed; one in pieces passes."""
+        if self.streamed:
             if whole:
                 self._finish()
             return replies.neutral("response_body")
         result = TranslatedResponse()
         if self._readable:
             try:
-                data = self._decode(piece) + self._decoded_end()
+                data = self._decode(piece)
+                if self._decoder is not None:
+                    self._decoder.finish()
             except DecodeError as error:
                 self._unreadable(error)
             else:

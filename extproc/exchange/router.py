@@ -93,19 +93,32 @@ class RouterExchange:
             # The request is complete: a repeated end of the body must not be read into it once more.
             _log.warning("request body after its end", request_id=self.request_id)
             return replies.neutral("request_body")
-        self._received += len(message.body)
+        piece = message.body
+        self._received += len(piece)
         self._check_size(self._received)
-        self._pieces.append(message.body)
+        self._pieces.append(piece)
         if not self._may_be_complete(message):
             return replies.neutral("request_body")
         try:
             self._request = self._parse()
         except MalformedRequest as error:
-            if self._request_mode is None and not message.end_of_stream and _is_truncated(error):
-                return replies.neutral("request_body")
-            raise
+            if message.end_of_stream or not _is_truncated(error):
+                raise
+            if self._request_mode == BUFFERED_PARTIAL:
+                # Envoy has sent what fits its buffer, and will not send the rest.
+                raise RequestTooLarge(self._received) from error
+            if self._request_mode is not None:
+                raise
+            return replies.neutral("request_body")
         self._pieces.clear()
         return self._route_on(self._request)
+
+    def request_trailers(self) -> ProcessingResponse:
+        """Trailers end a streamed body whose last piece could not say so."""
+        if self._pieces and self._request is None and not self._refused:
+            self._request = self._parse()
+            self._pieces.clear()
+        return replies.neutral("request_trailers")
 
     def _may_be_complete(self, message: HttpBody) -> bool:
         """Whether this piece may end the body.
@@ -118,7 +131,10 @@ class RouterExchange:
         if self._request_mode == STREAMED:
             return False
         length = self._content_length()
-        return length is None or self._received >= length
+        if length is not None:
+            return self._received >= length
+        # Do not read everything anew with each piece: a JSON object ends in a brace.
+        return len(self._pieces) == 1 or self._pieces[-1].rstrip().endswith(b"}")
 
     def _parse(self) -> ParsedRequest:
         return self.endpoint.parse(

@@ -91,6 +91,8 @@ class Stream:
             raise StreamFailure(StreamFailure.UNKNOWN, "error processing request message: unknown request type: none")
         try:
             reply = handler(self, request)
+            if context.options.debug:
+                self._debug(request, kind, reply)
         except ClientError as error:
             reply = self._refuse(error)
         except StreamFailure:
@@ -98,8 +100,6 @@ class Stream:
         except Exception as error:  # noqa: BLE001 - whatever one stream does must not end the process
             reply = self._fault(kind, error)
         context.metrics.message(self._level or ROUTER, kind, context.clock() - started)
-        if context.options.debug:
-            self._debug(request, kind, reply)
         return None if request.observability_mode else reply
 
     def close(self) -> None:
@@ -131,11 +131,14 @@ class Stream:
         headers = read_headers(request.request_headers)
         # Only Envoy's upstream-level filter is set up with attributes. The id in the headers says nothing about the
         # level: backends have seen it, and what a backend knows a client may know.
+        owner = self._context.registry.find(headers.get(names.INTERNAL_REQUEST_ID, ""))
         if request.attributes:
             self._open(UPSTREAM)
-            owner = self._context.registry.find(headers.get(names.INTERNAL_REQUEST_ID, ""))
             return self._upstream_headers(request, headers, owner)
         self._open(ROUTER)
+        if owner is not None:
+            # Either a filter that lost its attributes, or a client that plays with an id: neither may go on as it is.
+            raise UnmatchedAttempt("missing attributes in request")
         return self._router_headers(request, headers)
 
     def _open(self, level: str) -> None:
@@ -202,7 +205,9 @@ class Stream:
         return self._router.response_body(request.response_body)
 
     def _request_trailers(self, _request: ProcessingRequest) -> ProcessingResponse:
-        return replies.neutral("request_trailers")
+        if self._router is None:
+            return replies.neutral("request_trailers")
+        return self._router.request_trailers()
 
     def _response_trailers(self, _request: ProcessingRequest) -> ProcessingResponse:
         if self._router is None:

@@ -143,7 +143,7 @@ class UpstreamExchange:
         headers = attempt.plan.headers
         call = UpstreamCall(headers=headers, body=body, metadata=message.metadata_context.filter_metadata)
         credentials = auth.authenticate(call)
-        kept = changes.names_set()
+        kept = changes.names_set() | {name.lower() for name, _ in credentials}
         changes.removes += sorted(
             name for name in auth.strips if name in headers and name not in kept and name not in changes.removes
         )

@@ -120,16 +120,14 @@ def delete(data: bytes, path: Path) -> bytes:
     if not path:
         raise JSONEditError("empty path")
     opening = jsonscan.top(data)
-    for depth, segment in enumerate(path):
-        if not _is_container(data, opening):
-            break
-        target = _target(data, opening, segment)
-        if target is None:
-            break
-        if depth == len(path) - 1:
-            return _splice(data, [_cut(data, opening, target)])
-        opening = target.start
-    return data
+    *parents, last = path
+    for segment in parents:
+        parent = _target(data, opening, segment)
+        if parent is None:
+            return data
+        opening = parent.start
+    target = _target(data, opening, last)
+    return data if target is None else _splice(data, [_cut(data, opening, target)])
 
 
 def encode_string(text: str) -> bytes:
@@ -205,7 +203,9 @@ def _targets(
 
 
 def _target(data: bytes, opening: int, segment: str | int) -> jsonscan.Member | jsonscan.Element | None:
-    """What to delete."""
+    """What to delete, or where to go on; ``None`` also when no container is at ``opening``."""
+    if not _is_container(data, opening):
+        return None
     if _is_object(data, opening):
         found, _ = jsonscan.members(data, opening, str(segment), limit=1)
         return found[0] if found else None

@@ -47,11 +47,11 @@ class SSEReader:
     """Cuts a stream into events.
 
     Args:
-        max_event_bytes: a longer event, finished or not, makes the reader give up: `overflow` is then true, and
-            whatever comes is returned at once in events without data, so that a stream passes on unread.
+        max_event_bytes: a longer event is not held until it ends, but returned as it comes, in events without data;
+            `overflow` is then true. Reading goes on after its end.
     """
 
-    __slots__ = ("_after_cr", "_has_cr", "_max", "_scanned", "_start", "_tail", "overflow")
+    __slots__ = ("_after_cr", "_has_cr", "_max", "_scanned", "_skipped_end", "_skipping", "_start", "_tail", "overflow")
 
     def __init__(self, max_event_bytes: int = 16 * 1024 * 1024) -> None:
         self.overflow = False
@@ -66,6 +66,9 @@ class SSEReader:
         # Whether a byte order mark may come, and whether the last block ended in CR.
         self._start = start
         self._after_cr = False
+        # Inside of an event that is too long, and the last bytes of it that have gone on.
+        self._skipping = False
+        self._skipped_end = b""
 
     @property
     def pending(self) -> int:
@@ -75,6 +78,8 @@ class SSEReader:
     def feed(self, data: bytes) -> list[SSEEvent]:
         """The events that ``data`` completes."""
         tail = self._tail
+        if self._skipping:
+            return self._skip(data)
         if not tail:
             if (
                 # The most usual piece is one event, and an event of one line is usual.
@@ -83,7 +88,6 @@ class SSEReader:
                 and data.endswith(b"\n")
                 and _CR not in data
                 and len(data) <= self._max
-                and not self.overflow
             ):
                 self._start = self._after_cr = False
                 return [SSEEvent(data, data[6:-2])]
@@ -114,8 +118,6 @@ class SSEReader:
         return raw
 
     def _split(self, data: bytes) -> list[SSEEvent]:
-        if self.overflow:
-            return [SSEEvent(data)] if data else []
         if self._start and not _BOM.startswith(data[:1]):
             self._start = False
         if _CR in data or self._after_cr or self._start or len(data) > self._max:
@@ -150,8 +152,10 @@ class SSEReader:
         position = 0
         while (end := self._block_end(data, position, position)) >= 0:
             if end - position > self._max:
-                break
-            events.append(_parse(data[position:end], self._begin(data, position) - position))
+                self.overflow = True
+                events.append(SSEEvent(data[position:end]))
+            else:
+                events.append(_parse(data[position:end], self._begin(data, position) - position))
             self._start, self._after_cr = False, data[end - 1] == _CR
             position = end
         self._tail += data[position:]
@@ -163,8 +167,23 @@ class SSEReader:
         self._scanned = max(0, len(self._tail) - _PARTIAL_END)
         if len(self._tail) > self._max:
             self.overflow = True
-            events.append(SSEEvent(self.take_pending()))
+            raw = self.take_pending()
+            self._skipping, self._skipped_end = True, raw[-_PARTIAL_END:]
+            events.append(SSEEvent(raw))
         return events
+
+    def _skip(self, data: bytes) -> list[SSEEvent]:
+        """Pass on the rest of an event that is too long, and read on after its end."""
+        window = self._skipped_end + data
+        match = _BLOCK_END.search(window)
+        if match is None:
+            self._skipped_end = window[-_PARTIAL_END:]
+            return [SSEEvent(data)] if data else []
+        end = match.end() - len(self._skipped_end)
+        self._reset(start=False)
+        self._after_cr = window[match.end() - 1] == _CR
+        rest = self.feed(data[end:])
+        return [SSEEvent(data[:end]), *rest] if end else rest
 
     def _begin(self, data: bytes | bytearray, position: int) -> int:
         """Where the first line of the block at ``position`` begins."""

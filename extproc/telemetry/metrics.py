@@ -157,7 +157,7 @@ class Metrics:
         self._streams = self._scalars("gauge", "extproc_streams", "ext_proc streams that are open.")
         self._open: dict[str, Value] = {}
         self._outcomes: dict[tuple[str, str], Value] = {}
-        self._requests = self._scalars("counter", "extproc_requests", "Requests that ended, by outcome.")
+        self._requests = self._scalars("counter", "extproc_attempts", "Attempts at a backend that ended, by outcome.")
         self._unknown_encodings = self._scalars(
             "counter", "extproc_unknown_encodings", "Response bodies whose content-encoding cannot be decoded."
         )

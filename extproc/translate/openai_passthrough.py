@@ -108,8 +108,8 @@ class OpenAIPassThrough:
 
         Backends mislabel answers, and some ignore ``stream``; how the body begins tells what it is.
         """
-        if self._document is None and (start := piece[:64].lstrip()):
-            self._document = not self._stream or start[:1] in (b"{", b"[")
+        if self._document is None and (start := piece.lstrip()[:1]):
+            self._document = not self._stream or start in (b"{", b"[")
         return self._document is not False
 
     def response_error(self, status: str, headers: Mapping[str, str], body: bytes) -> TranslatedResponse:
@@ -171,12 +171,15 @@ class OpenAIPassThrough:
 
 
 def _may_hold(data: bytes, key: bytes) -> bool:
-    # A key may be spelled with escapes; `\\u00` is how those of its letters begin.
-    return key in data or b"\\u00" in data
+    # A key may be spelled with escapes; so those of lower-case letters begin.
+    return key in data or b"\\u006" in data or b"\\u007" in data
 
 
 def _without_usage(event: SSEEvent) -> bytes:
     """An event cleaned of a usage report: gone when it says nothing else, else kept without it."""
     if only_reports_usage(event.data):
         return b""
-    return encode_event(jsonedit.delete(event.data, _USAGE), event.event)
+    data = event.data
+    for _ in range(jsonedit.duplicate_keys(data, "usage")):
+        data = jsonedit.delete(data, _USAGE)
+    return encode_event(data, event.event)

@@ -47,6 +47,11 @@ TRANSLATORS: dict[tuple[Operation, str], Factory] = {
 }
 
 
+def is_served(schema: str) -> bool:
+    """Whether any endpoint can be translated to a backend schema."""
+    return any(served == schema for _, served in TRANSLATORS)
+
+
 def translator_for(operation: Operation, schema: VersionedAPISchema, *, backend: str, override: str) -> Translator:
     """A fresh translator for one attempt.
 

@@ -75,7 +75,7 @@ class Compiled(Protocol):
         """CEL name of the static type of the result, such as ``uint``; ``dyn`` when only an evaluation tells."""
 
     def evaluate(self, variables: CostVariables) -> tuple[str, object]:
-        """CEL name of the type of the result, and the result.
+        """CEL name of the type of the result, and the result if it is an integer.
 
         Raises:
             CELError: with the bare reason, such as ``unsigned integer overflow``.

@@ -1,7 +1,9 @@
 """Google's C++ engine behind the seam.
 
-It already has what the peer's engine has: static types, true ``uint``, overflow errors. Two things differ. A failed
-evaluation is a *value* of type ERROR, not an exception; and texts carry a status code and, at times, other words.
+It already has what the peer's engine has: static types, true ``uint``, overflow errors. Three things differ. A failed
+evaluation is a *value* of type ERROR, not an exception. Texts carry a status code and, at times, other words. And
+reading the value of a null result gives back a reference to None that was never taken, which in the end aborts an
+interpreter without immortal objects; so only the values of integers and errors are read.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ _REASONS: Final = {
     "uint64 out of int64 range": "integer overflow",
 }
 
+_INTEGERS: Final = ("int", "uint")
 _TYPE_NAMES: Final = {
     "NULL": "null_type",
     "TIMESTAMP": "google.protobuf.Timestamp",
@@ -69,22 +72,25 @@ class Expression:
     def __init__(self, expression: cel.Expression) -> None:
         self._expression = expression
         self.result_type = _type_name(expression.return_type())
-        self._integer = self.result_type in ("int", "uint")
+        self._integer = self.result_type in _INTEGERS
 
     def evaluate(self, variables: CostVariables) -> tuple[str, object]:
         """See :class:`filter_config.cel.engine.Compiled`."""
         try:
             result = self._expression.eval(data=variables.mapping())
-            value = result.value()
-            if self._integer and value.__class__ is int:
-                # The usual case, spared two calls into the engine.
-                return self.result_type, value
+            if self._integer:
+                # An integer or an error, which the value alone tells: spares two calls into the engine.
+                value = result.value()
+                if value.__class__ is int:
+                    return self.result_type, value
+                raise CELError(_reason(value))
             kind = result.type()
+            if kind == cel.Type.ERROR:
+                raise CELError(_reason(result.value()))
+            name = _type_name(kind)
+            return name, result.value() if name in _INTEGERS else None
         except RuntimeError as error:
             raise CELError(_reason(str(error))) from None
-        if kind == cel.Type.ERROR:
-            raise CELError(_reason(value))
-        return _type_name(kind), value
 
 
 def _reason(text: str) -> str:

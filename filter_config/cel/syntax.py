@@ -183,9 +183,21 @@ def _operation(kind: str, tree: Tree[Token], place: Place, depth: int) -> Node:
     first, second = children
     assert isinstance(first, Tree)
     if kind == "unary":
-        return Call(place, _UNARY[str(first.data)], (_node(second, depth),))
+        return _signed(first, second, place, depth)
     left = _node(first.children[0], depth)
     return Call(place, _OPERATORS[str(first.data)], (left, _node(second, depth)))
+
+
+def _signed(sign: Tree[Token], operand: Tree[Token] | Token, place: Place, depth: int) -> Node:
+    """``!a`` and ``-a``. As in the peer, an even number of one sign is none at all, whatever the operand's type."""
+    negated = True
+    while isinstance(operand, Tree) and len(operand.children) > 1:
+        inner, rest = operand.children
+        if not isinstance(inner, Tree) or inner.data != sign.data:
+            raise place.error("Syntax error")  # signs of two kinds in a row
+        operand, negated = rest, not negated
+    node = _node(operand, depth)
+    return Call(place, _UNARY[str(sign.data)], (node,)) if negated else node
 
 
 def _conditional(tree: Tree[Token], place: Place, depth: int) -> Node:

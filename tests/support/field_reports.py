@@ -182,7 +182,7 @@ class WatchedGateway(Gateway):
 
     def count(self, name: str, *parts: str) -> float:
         """The sum of the samples of ``name`` whose labels hold all of ``parts``."""
-        lines = [line for line in self.scrape().splitlines() if line.split("{")[0].split(" ")[0] == name]
+        lines = [line for line in self.scrape().split("\n") if line.split("{")[0].split(" ")[0] == name]
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(part in line for part in parts))
 
     def end(self) -> None:
@@ -196,7 +196,7 @@ class WatchedGateway(Gateway):
         assert self.count("extproc_streams") == 0
         attempts = sum(stream._router.attempts for stream in self.streams if stream._router is not None)
         assert self.count("gen_ai_server_request_duration_seconds_count") == attempts
-        assert self.count("extproc_requests_total") == attempts
+        assert self.count("extproc_attempts_total") == attempts
 
 
 @contextmanager

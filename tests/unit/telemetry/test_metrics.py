@@ -181,7 +181,7 @@ def test_the_small_counters():
     metrics.cost_error("cost")
     metrics.config_reload("refused")
     metrics.config_version_mismatch()
-    assert samples(metrics, "extproc_requests_total") == [({"operation": "chat", "outcome": "success"}, 2)]
+    assert samples(metrics, "extproc_attempts_total") == [({"operation": "chat", "outcome": "success"}, 2)]
     assert samples(metrics, "extproc_unknown_encodings_total") == [({"coding": "lzma"}, 1)]
     assert samples(metrics, "extproc_cost_errors_total") == [({"metadata_key": "cost"}, 1)]
     assert samples(metrics, "extproc_config_reloads_total") == [({"result": "refused"}, 1)]

@@ -1,0 +1,91 @@
+"""Names of the schema: attributes in snake case, keys as in the document."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from filter_config.model import (
+    AUTH_METHODS,
+    Backend,
+    BackendAuth,
+    Config,
+    CredentialOverride,
+    LLMRequestCost,
+    MCPAuthorization,
+    MCPForwardHeader,
+    Model,
+    VersionedAPISchema,
+    document_key,
+)
+
+KEYS = {
+    "Config": (
+        Config,
+        [
+            "version",
+            "uuid",
+            "globalLLMRequestCosts",
+            "llmRequestCosts",
+            "backends",
+            "models",
+            "modelsByHost",
+            "unscopedModels",
+            "mcpConfig",
+        ],
+    ),
+    "Model": (Model, ["Name", "OwnedBy", "CreatedAt"]),
+    "LLMRequestCost": (LLMRequestCost, ["metadataKey", "type", "cel", "routeName", "backend", "model"]),
+    "Backend": (
+        Backend,
+        ["name", "modelNameOverride", "schema", "auth", "httpHeaderMutation", "httpBodyMutation"],
+    ),
+    "BackendAuth": (
+        BackendAuth,
+        ["aws", "apiKey", "azureAPIKey", "azure", "gcp", "anthropicAPIKey", "credentialOverride"],
+    ),
+    "CredentialOverride": (
+        CredentialOverride,
+        [
+            "headerName",
+            "dynamicMetadataNamespace",
+            "dynamicMetadataKey",
+            "fallbackToConfigured",
+            "inputHeadersToRemove",
+        ],
+    ),
+    "MCPAuthorization": (MCPAuthorization, ["defaultAction", "resourceMetadataURL", "rules"]),
+}
+
+
+@pytest.mark.parametrize(("struct", "keys"), KEYS.values(), ids=KEYS)
+def test_keys(struct, keys):
+    assert [field.encode_name for field in msgspec.structs.fields(struct)] == keys
+
+
+def test_methods_come_in_the_order_that_wins():
+    fields = [field.name for field in msgspec.structs.fields(BackendAuth)]
+    assert fields == [*AUTH_METHODS, "credential_override"]
+    assert document_key("azure_api_key") == "azureAPIKey"
+
+
+def test_defaults_are_zero_values():
+    config = Config()
+    assert (config.version, config.backends, config.models_by_host, config.mcp_config) == ("", (), {}, None)
+    assert CredentialOverride().fallback_to_configured is False
+    assert Model().created_at.isoformat() == "0001-01-01T00:00:00+00:00"
+
+
+def test_a_config_cannot_be_changed():
+    with pytest.raises(AttributeError, match="immutable"):
+        Config().version = "x"
+
+
+def test_anthropic_prefix():
+    assert VersionedAPISchema().anthropic_prefix == "v1"
+    assert VersionedAPISchema(prefix="gateway/v1").anthropic_prefix == "gateway/v1"
+
+
+def test_forwarded_name():
+    assert MCPForwardHeader(name="x-a").forwarded_name == "x-a"
+    assert MCPForwardHeader(name="x-a", backend_header="x-b").forwarded_name == "x-b"
