@@ -64,6 +64,8 @@ def as_count(value: object) -> int | None:
     Integers and integral floats count; negative numbers, numbers that metadata cannot carry exactly, booleans, strings
     and nulls do not: a provider that reports nonsense must neither change a bill nor break an answer.
     """
+    if type(value) is int and 0 <= value <= MAX_COUNT:
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if not 0 <= value <= MAX_COUNT or value != int(value):

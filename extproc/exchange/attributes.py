@@ -56,4 +56,5 @@ def read_target(attributes: Mapping[str, Struct], headers: HeaderDict) -> Attemp
 
 def _text(struct: Struct, path: str) -> str:
     # A value of another kind than a string reads as empty.
-    return struct.fields[path].string_value if path in struct.fields else ""
+    value = struct.fields.get(path)
+    return "" if value is None else value.string_value
