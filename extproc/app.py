@@ -38,6 +38,9 @@ from filter_config.watch import BundleSource, FileSource
 _log = structlog.get_logger(__name__)
 
 READY_LINE: Final = "AI Gateway External Processor is ready\n"
+# Seconds between two looks at the requests in flight, and for streams that are only left to be ended by Envoy.
+_LOOK_AGAIN: Final = 0.02
+_LAST_STREAMS: Final = 1.0
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -159,19 +162,24 @@ class App:
             await self._decoder.close()
 
     async def _shut_down(self) -> None:
-        """Go on serving for a while, then wait for the streams in flight; a second signal cuts either short."""
+        """Go on serving for a while, then finish the requests in flight; a second signal cuts either short."""
         settings = self._settings
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._hurry.wait(), settings.drain_seconds)
+        await self._hurried_within(settings.drain_seconds)
         _log.info("shutting down the server now", requests_in_flight=self.processor.requests_in_flight)
-        grace = asyncio.create_task(self._grpc.stop(0 if self._hurry.is_set() else settings.shutdown_timeout))
-        hurry = asyncio.create_task(self._hurry.wait())
-        await asyncio.wait({grace, hurry}, return_when=asyncio.FIRST_COMPLETED)
-        if not grace.done():
-            await self._grpc.stop(0)
-        hurry.cancel()
-        await grace
+        self.processor.close()
+        deadline = time.monotonic() + settings.shutdown_timeout
+        # The server goes on taking streams: a request in flight still opens one for each of its attempts.
+        while self.processor.requests_in_flight and time.monotonic() < deadline:
+            if await self._hurried_within(_LOOK_AGAIN):
+                break
+        await self._grpc.stop(0 if self.processor.requests_in_flight else _LAST_STREAMS)
         self._serving = False
+
+    async def _hurried_within(self, seconds: float) -> bool:
+        """Wait so long, or until a second signal; whether it came."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._hurry.wait(), seconds)
+        return self._hurry.is_set()
 
     def _pages(self, probe: HealthProbe) -> Pages:
         async def health() -> str:

@@ -47,6 +47,7 @@ class StreamFailure(ExtProcError):
     UNKNOWN: ClassVar[int] = 2
     NOT_FOUND: ClassVar[int] = 5
     INTERNAL: ClassVar[int] = 13
+    UNAVAILABLE: ClassVar[int] = 14
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)

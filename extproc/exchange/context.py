@@ -52,12 +52,14 @@ class ExchangeContext:
 
     Attributes:
         runtime: the live config, or ``None`` until there is one. Assigning is the reload.
+        closing: take no further client requests; attempts of those in flight are served.
         clock: monotonic seconds.
     """
 
     metrics: Metrics
     options: ExchangeOptions = field(default_factory=ExchangeOptions)
     runtime: Runtime | None = None
+    closing: bool = False
     registry: Registry = field(default_factory=Registry)
     clock: Callable[[], float] = time.perf_counter
     new_id: Callable[[], str] = new_id

@@ -61,6 +61,14 @@ class Processor:
     def open(self) -> Stream:
         return Stream(self._context)
 
+    def close(self) -> None:
+        """Take no further client requests.
+
+        Their streams end as UNAVAILABLE before any reply, so that Envoy may try them elsewhere. Streams of attempts are
+        still served: turned away, the requests in flight that they belong to could not be finished.
+        """
+        self._context.closing = True
+
 
 class Stream:
     """The messages of one gRPC stream, in; their replies, out.
@@ -147,6 +155,8 @@ class Stream:
 
     def _router_headers(self, request: ProcessingRequest, headers: HeaderDict) -> ProcessingResponse:
         context = self._context
+        if context.closing:
+            raise StreamFailure(StreamFailure.UNAVAILABLE, "shutting down")
         modes = request.protocol_config if request.HasField("protocol_config") else None
         for mode in (modes.request_body_mode, modes.response_body_mode) if modes else ():
             if mode in (FULL_DUPLEX_STREAMED, GRPC):

@@ -10,6 +10,7 @@ never cancelled: after a reset its pending read ends as at the end of the stream
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -29,6 +30,8 @@ _log = structlog.get_logger(__name__)
 
 UNIX: Final = "unix://"
 MAX_INT32: Final = 2**31 - 1
+# What a socket address holds on Linux, without the closing zero byte.
+MAX_SOCKET_PATH: Final = 107
 
 _CODES: Final[Mapping[int, grpc.StatusCode]] = {code.value[0]: code for code in grpc.StatusCode}
 
@@ -68,6 +71,8 @@ class GrpcServer:
     def __init__(self, processor: Processor, *, is_serving: Callable[[], bool], max_message: int = MAX_INT32) -> None:
         self._processor = processor
         self._is_serving = is_serving
+        # The socket file and its inode: only our own is removed at the end.
+        self._socket: tuple[Path, int] | None = None
         self._server = aio.server(
             options=[
                 ("grpc.max_receive_message_length", max_message if max_message < MAX_INT32 else -1),
@@ -99,15 +104,27 @@ class GrpcServer:
         return f"{_reachable(host)}:{bound}"
 
     def _listen_unix(self, path: Path, mode: int) -> str:
-        # A process that was killed leaves its socket file behind (contract, listening addresses 1.5).
+        """Bind under a name of our own, then take the path over from whoever has it (contract, 1.5).
+
+        A server removes the name that it was bound to when it stops. Bound to the path itself, an old process would
+        remove the socket of its successor.
+        """
+        if len(os.fsencode(path)) > MAX_SOCKET_PATH:
+            raise ListenError(f"listen unix {path}: path too long, at most {MAX_SOCKET_PATH} bytes")
+        own = path.with_name(f".{os.getpid()}")
         with suppress(OSError):
-            path.unlink()
-        _try_to_bind_unix(path)
-        self._bind(f"unix:{path}", str(path))
+            own.unlink()
+        _try_to_bind_unix(own)
+        self._bind(f"unix:{own}", str(path))
         try:
-            path.chmod(mode)
+            own.chmod(mode)
         except OSError as error:
             raise ListenError(f"failed to change UDS permission: {error}") from error
+        try:
+            own.replace(path)
+        except OSError as error:
+            raise ListenError(f"listen unix {path}: {error.strerror}") from error
+        self._socket = (path, path.stat().st_ino)
         return f"unix:{path}"
 
     def _bind(self, target: str, address: str) -> int:
@@ -127,6 +144,11 @@ class GrpcServer:
         May be called again with a shorter grace while it waits.
         """
         await self._server.stop(grace)
+        if self._socket is not None:
+            path, inode = self._socket
+            with suppress(OSError):
+                if path.stat().st_ino == inode:
+                    path.unlink()
 
     def _process_service(self) -> grpc.GenericRpcHandler:
         process = grpc.stream_stream_rpc_method_handler(

@@ -361,7 +361,7 @@ def test_an_address_that_is_none(address):
 
 SOCKETS = {
     "no such directory": ("no/run.sock", "No such file or directory"),
-    "a directory in its place": ("", "Address already in use"),
+    "a directory in its place": ("", "Is a directory"),
     "a path that is too long": ("x" * 200, "too long"),
 }
 

@@ -1,0 +1,118 @@
+"""``extproc demo``: run the walk, then stay up for whoever wants to try.
+
+Every failure that a user can cause or meet is one line on standard error. Ctrl-C and SIGTERM end it in order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from deploy.demo.screen import Screen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+    from deploy.demo.stage import Stage
+
+_DEFAULT_PORT: Final = 1975
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the demo. Gives 0 when all was well, 1 when it was not, 130 when it was interrupted before it was done."""
+    parser = argparse.ArgumentParser(
+        prog="extproc demo", description="A real Envoy, the processor, two stand-in upstreams and a rate limit service."
+    )
+    parser.add_argument("--once", action="store_true", help="do the walk and exit, with status 0 or 1")
+    parser.add_argument("--port", type=int, help=f"port of the gateway (default {_DEFAULT_PORT}, or any that is free)")
+    parser.add_argument("--keep-logs", type=Path, metavar="DIR", help="keep configs and logs in this directory")
+    parser.add_argument("--redis-url", help="keep the budgets in Redis, for example redis://127.0.0.1:6379/0")
+    arguments = parser.parse_args(argv)
+    # Also where a shell has told its background jobs to ignore Ctrl-C.
+    signal.signal(signal.SIGINT, _interrupt)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    try:
+        # The parts of the demo are an extra; without it this command still has to say so.
+        from deploy.demo.budgets import BudgetsInvalid  # noqa: PLC0415
+        from deploy.demo.children import ChildFailed  # noqa: PLC0415
+        from deploy.demo.client import StreamBroken  # noqa: PLC0415
+        from deploy.demo.ratelimit import StorageUnusable  # noqa: PLC0415
+        from deploy.demo.stage import Stage  # noqa: PLC0415
+        from deploy.demo.walk import StepFailed  # noqa: PLC0415
+    except ImportError as error:
+        return _fail(f"{error.name} is missing: install the extra 'demo' (pip install 'envoy-llm-extproc[demo]')")
+    try:
+        with Stage(
+            port=_DEFAULT_PORT if arguments.port is None else arguments.port,
+            any_port=arguments.port is None,
+            logs=arguments.keep_logs,
+            redis_url=arguments.redis_url,
+        ) as stage:
+            _show(stage, once=arguments.once)
+    except StepFailed as failure:
+        return _fail(f"the walk failed: {failure}")
+    except (BudgetsInvalid, ChildFailed, StorageUnusable, StreamBroken, TimeoutError, OSError) as failure:
+        return _fail(" ".join(str(failure).split()))
+    return 0
+
+
+def _show(stage: Stage, *, once: bool) -> None:
+    from deploy.demo import walk  # noqa: PLC0415 - see _run
+
+    screen = Screen(sys.stdout)
+    screen.line(
+        f"Envoy listens on http://127.0.0.1:{stage.port}, the processor's admin on port {stage.processor.admin_port}."
+    )
+    walk.walk(stage, screen)
+    if once:
+        screen.line("\nAll five steps went as they should.")
+        return
+    with contextlib.suppress(KeyboardInterrupt):
+        screen.line(_invitation(stage))
+        threading.Event().wait()
+    screen.line("\nStopping.")
+
+
+def _invitation(stage: Stage) -> str:
+    gateway, admin = f"http://127.0.0.1:{stage.port}", f"http://127.0.0.1:{stage.processor.admin_port}"
+    body = '{"model": "gpt-demo", "messages": [{"role": "user", "content": "Hello"}]}'
+    return f"""
+All five steps went as they should. Now you, in another terminal:
+
+  curl {gateway}/v1/models
+  curl -H 'x-user-id: dave' -H 'content-type: application/json' {gateway}/v1/chat/completions \\
+    -d '{body}'
+  curl -N -H 'content-type: application/json' {gateway}/v1/chat/completions \\
+    -d '{body[:-1]}, "stream": true}}'
+  curl {admin}/config
+  curl -s {admin}/metrics | grep gen_ai
+  curl -X PUT http://127.0.0.1:{stage.alpha.port}/standin -d '{{"failing": 503}}'    # and ask again
+
+The filter config is {stage.config}: edit it and ask again.
+Ctrl-C stops everything."""
+
+
+def _interrupt(_: int, __: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _fail(message: str) -> int:
+    print(f"extproc demo: {message}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

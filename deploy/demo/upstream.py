@@ -1,0 +1,266 @@
+"""A stand-in for a provider with the OpenAI API: it answers from the question, counts words as tokens, and remembers.
+
+The answers are a function of the request, so whoever watches can tell what came through: the text names the model that
+was asked for and the stand-in that answered. It can be told to fail, which is what makes a failover visible.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import socket
+import sys
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, StreamingResponse
+from starlette.routing import Route
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+_REMEMBERED: Final = 100
+_CREATED: Final = 1_700_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One request as the stand-in received it. Header names are in lower case."""
+
+    method: str
+    path: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+    def header(self, name: str) -> str | None:
+        return next((value for key, value in self.headers if key == name), None)
+
+    def json(self) -> dict[str, Any]:
+        """The body as an object; empty when it is not one."""
+        try:
+            decoded = json.loads(self.body)
+        except ValueError:
+            return {}
+        return decoded if isinstance(decoded, dict) else {}
+
+
+@dataclass(slots=True, kw_only=True)
+class Script:
+    """How the stand-in behaves, and what it remembers.
+
+    ``failing`` is a status to answer with, ``pause`` the seconds between pieces; ``usages`` is what it has counted.
+    """
+
+    name: str
+    failing: int | None = None
+    pause: float = 0.0
+    seen: deque[Seen] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    usages: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+
+
+def application(script: Script) -> Starlette:
+    """The OpenAI API, and beside it ``/standin`` to read what was seen and to change how it behaves."""
+
+    async def completion(request: Request) -> Response:
+        seen = await _remember(script, request)
+        if script.failing is not None:
+            message = f"{script.name} has been told to fail"
+            return _error(script.failing, message, "server_error")
+        asked = seen.json()
+        if not asked.get("model"):
+            return _error(400, "you must provide a model parameter", "invalid_request_error")
+        answer = _ANSWERS[request.url.path](script, asked)
+        script.usages.append(answer["usage"])
+        if asked.get("stream"):
+            pieces = _pieces(script, asked, answer)
+            return StreamingResponse(pieces, media_type="text/event-stream")
+        return JSONResponse(answer)
+
+    async def models(request: Request) -> Response:
+        await _remember(script, request)
+        return JSONResponse({"object": "list", "data": [{"id": "standin", "object": "model", "owned_by": script.name}]})
+
+    async def standin(request: Request) -> Response:
+        if request.method == "PUT":
+            wanted = await request.json()
+            script.failing = wanted.get("failing")
+            script.pause = wanted.get("pause", script.pause)
+        return JSONResponse(
+            {"name": script.name, "failing": script.failing, "seen": [_as_document(seen) for seen in script.seen]}
+        )
+
+    routes = [Route(path, completion, methods=["POST"]) for path in _ANSWERS]
+    routes += [Route("/v1/models", models), Route("/standin", standin, methods=["GET", "PUT"])]
+    return Starlette(routes=routes)
+
+
+class Upstream:
+    """The stand-in on a port of its own, in a thread with its own event loop."""
+
+    def __init__(self, name: str, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.script = Script(name=name)
+        self._socket = socket.create_server((host, port))
+        self.port: int = self._socket.getsockname()[1]
+        config = uvicorn.Config(application(self.script), lifespan="off", log_config=None, access_log=False)
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name=f"upstream {name}", daemon=True)
+
+    def start(self) -> None:
+        """Serve. There is nothing to wait for: the socket has been queueing connections since it was bound."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._server.force_exit = True
+        if self._thread.is_alive():
+            self._thread.join(5.0)
+        self._socket.close()
+
+    @property
+    def last(self) -> Seen:
+        """The request that came last; there must have been one."""
+        return self.script.seen[-1]
+
+    def _run(self) -> None:
+        asyncio.run(self._server.serve(sockets=[self._socket]))
+
+
+async def _remember(script: Script, request: Request) -> Seen:
+    headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw)
+    path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    seen = Seen(method=request.method, path=path, headers=headers, body=await request.body())
+    script.seen.append(seen)
+    return seen
+
+
+def _as_document(seen: Seen) -> dict[str, object]:
+    return {
+        "method": seen.method,
+        "path": seen.path,
+        "headers": [list(header) for header in seen.headers],
+        "body": seen.body.decode("utf-8", "replace"),
+    }
+
+
+def _error(status: int, message: str, kind: str) -> JSONResponse:
+    return JSONResponse({"error": {"message": message, "type": kind, "code": None, "param": None}}, status)
+
+
+def _words(value: object) -> int:
+    """Words in all the texts of a value: a crude tokenizer, but the same for everyone."""
+    if isinstance(value, str):
+        return len(value.split())
+    if isinstance(value, dict):
+        return sum(_words(item) for item in value.values())
+    if isinstance(value, list):
+        return sum(_words(item) for item in value)
+    return 0
+
+
+def _usage(prompt: int, text: str) -> dict[str, Any]:
+    completion = _words(text)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 0},
+    }
+
+
+def _text(script: Script, asked: Mapping[str, Any]) -> str:
+    return f"This is {asked['model']} at {script.name}: I have read what you wrote."
+
+
+def _chat(script: Script, asked: Mapping[str, Any]) -> dict[str, Any]:
+    text = _text(script, asked)
+    prompt = _words([message.get("content") for message in asked.get("messages", ()) if isinstance(message, dict)])
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    return _envelope("chat.completion", "chatcmpl-standin", asked) | {
+        "choices": [choice],
+        "usage": _usage(prompt, text),
+    }
+
+
+def _completions(script: Script, asked: Mapping[str, Any]) -> dict[str, Any]:
+    text = _text(script, asked)
+    choice = {"index": 0, "text": text, "finish_reason": "stop", "logprobs": None}
+    usage = _usage(_words(asked.get("prompt")), text)
+    return _envelope("text_completion", "cmpl-standin", asked) | {"choices": [choice], "usage": usage}
+
+
+def _embeddings(_: Script, asked: Mapping[str, Any]) -> dict[str, Any]:
+    inputs = asked.get("input")
+    texts = inputs if isinstance(inputs, list) else [inputs]
+    vectors = [
+        {"object": "embedding", "index": index, "embedding": [float(_words(text)), 0.5, -0.5]}
+        for index, text in enumerate(texts)
+    ]
+    prompt = _words(inputs)
+    usage = {"prompt_tokens": prompt, "total_tokens": prompt}
+    return {"object": "list", "data": vectors, "model": asked["model"], "usage": usage}
+
+
+def _envelope(kind: str, identifier: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    return {"id": identifier, "object": kind, "created": _CREATED, "model": asked["model"]}
+
+
+_ANSWERS: Final = {
+    "/v1/chat/completions": _chat,
+    "/v1/completions": _completions,
+    "/v1/embeddings": _embeddings,
+}
+
+
+async def _pieces(script: Script, asked: Mapping[str, Any], answer: Mapping[str, Any]) -> AsyncIterator[bytes]:
+    """The answer as server-sent events, a word at a time; the usage at the end for those who asked for it."""
+    chat = answer["object"] == "chat.completion"
+    choice = answer["choices"][0]
+    text = choice["message"]["content"] if chat else choice["text"]
+    head = {key: answer[key] for key in ("id", "created", "model")}
+    head["object"] = "chat.completion.chunk" if chat else "text_completion"
+    words = text.split(" ")
+    for index, word in enumerate(words):
+        part = word if index == len(words) - 1 else f"{word} "
+        piece: dict[str, Any] = {"delta": {"content": part}} if chat else {"text": part}
+        yield _event(head | {"choices": [{"index": 0, "finish_reason": None} | piece]})
+        await asyncio.sleep(script.pause)
+    last: dict[str, Any] = {"delta": {}} if chat else {"text": ""}
+    yield _event(head | {"choices": [{"index": 0, "finish_reason": "stop"} | last]})
+    if (asked.get("stream_options") or {}).get("include_usage"):
+        yield _event(head | {"choices": [], "usage": answer["usage"]})
+    yield b"data: [DONE]\n\n"
+
+
+def _event(document: Mapping[str, Any]) -> bytes:
+    return b"data: " + json.dumps(document, separators=(",", ":")).encode() + b"\n\n"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """``python -m deploy.demo.upstream``: one stand-in, until SIGTERM or Ctrl-C."""
+    parser = argparse.ArgumentParser(prog="python -m deploy.demo.upstream", description="A stand-in OpenAI upstream.")
+    parser.add_argument("--name", default="standin", help="what it calls itself in its answers (default %(default)s)")
+    parser.add_argument("--host", default="127.0.0.1", help="where to listen (default %(default)s)")
+    parser.add_argument("--port", type=int, default=8000, help="port (default %(default)s)")
+    parser.add_argument("--pause", type=float, default=0.05, help="seconds between pieces of a stream")
+    arguments = parser.parse_args(argv)
+    script = Script(name=arguments.name, pause=arguments.pause)
+    config = uvicorn.Config(application(script), host=arguments.host, port=arguments.port, lifespan="off")
+    try:
+        uvicorn.Server(config).run()
+    except SystemExit:
+        print(f"upstream: cannot listen on {arguments.host}:{arguments.port}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

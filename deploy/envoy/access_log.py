@@ -1,0 +1,54 @@
+"""The access log: one JSON object per request, with what the processor has found out about it.
+
+Tokens and costs come from dynamic metadata, so they keep their type: a cost is a number in the log. An operator whose
+metadata is missing gives null.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from envoy_data_plane.envoy.config.accesslog.v3 import AccessLog as EnvoyAccessLog
+from envoy_data_plane.envoy.config.core.v3 import SubstitutionFormatString
+from envoy_data_plane.envoy.extensions.access_loggers.file.v3 import FileAccessLog
+
+from deploy.envoy import names
+from deploy.envoy.wire import pack, struct
+
+if TYPE_CHECKING:
+    from deploy.envoy.model import AccessLog
+
+_FROM_ENVOY: Final = {
+    "start_time": "%START_TIME%",
+    "request_id": "%REQ(X-REQUEST-ID)%",
+    "method": "%REQ(:METHOD)%",
+    "path": "%REQ(X-ENVOY-ORIGINAL-PATH?:PATH)%",
+    "status": "%RESPONSE_CODE%",
+    "response_code_details": "%RESPONSE_CODE_DETAILS%",
+    "response_flags": "%RESPONSE_FLAGS%",
+    "duration_ms": "%DURATION%",
+    "bytes_received": "%BYTES_RECEIVED%",
+    "bytes_sent": "%BYTES_SENT%",
+    "attempts": "%UPSTREAM_REQUEST_ATTEMPT_COUNT%",
+    "upstream_host": "%UPSTREAM_HOST%",
+    "requested_model": f"%REQ({names.MODEL_HEADER})%",
+}
+_FROM_PROCESSOR: Final = {
+    "model": "model_name_override",
+    "response_model": "response_model",
+    "backend": "ai_service_backend_name",
+    "backend_ref": "backend_name",
+    "route": "route_name",
+    "ttft_ms": "token_latency_ttft",
+    "itl_ms": "token_latency_itl",
+}
+"""Keys of the log and the metadata keys they show (contract, server 3.16)."""
+
+
+def access_log(config: AccessLog) -> EnvoyAccessLog:
+    fields: dict[str, object] = {**_FROM_ENVOY}
+    fields |= {field: names.dynamic_metadata(key) for field, key in _FROM_PROCESSOR.items()}
+    if config.cost_keys:
+        fields["costs"] = {key: names.dynamic_metadata(key) for key in config.cost_keys}
+    log = FileAccessLog(path=config.path, log_format=SubstitutionFormatString(json_format=struct(fields)))
+    return EnvoyAccessLog(name="envoy.access_loggers.file", typed_config=pack(log))

@@ -1,0 +1,45 @@
+"""``extproc demo`` when it cannot: one line, and a status."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+import pytest
+
+from deploy.demo import cli
+
+
+@pytest.fixture(autouse=True)
+def _signals():
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_a_storage_that_cannot_be_used(capsys):
+    assert cli.main(["--once", "--redis-url", "floppy://x"]) == 1
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("extproc demo: unusable storage floppy://")
+
+
+def test_without_the_extra(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "limits", None)
+    for name in [name for name in sys.modules if name.startswith("deploy.demo.")]:
+        if name != "deploy.demo.cli":
+            monkeypatch.delitem(sys.modules, name)
+
+    assert cli.main(["--once"]) == 1
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "extproc demo: limits is missing: install the extra 'demo' (pip install 'envoy-llm-extproc[demo]')"
+
+
+def test_a_wrong_option(capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--twice"])
+
+    assert ended.value.code == 2
+    assert "usage: extproc demo" in capsys.readouterr().err

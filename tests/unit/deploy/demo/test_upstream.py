@@ -1,0 +1,97 @@
+"""The stand-in upstream: it speaks the OpenAI API well enough for the official client library."""
+
+from __future__ import annotations
+
+import httpx
+import openai
+import pytest
+
+from deploy.demo.upstream import Upstream, main
+
+
+@pytest.fixture(scope="module")
+def upstream():
+    running = Upstream("alpha")
+    running.start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def client(upstream):
+    with openai.OpenAI(base_url=f"http://127.0.0.1:{upstream.port}/v1", api_key="k", max_retries=0) as made:
+        yield made
+
+
+MESSAGES = [{"role": "user", "content": "one two three"}]
+TEXT = "This is m at alpha: I have read what you wrote."
+
+
+def test_chat(client, upstream):
+    answer = client.chat.completions.create(model="m", messages=MESSAGES)
+
+    assert answer.choices[0].message.content == TEXT
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens, answer.usage.total_tokens) == (3, 11, 14)
+    assert upstream.last.json()["messages"] == MESSAGES
+    assert upstream.last.header("authorization") == "Bearer k"
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_chat_as_a_stream(client, wanted):
+    options = {"stream_options": {"include_usage": True}} if wanted else {}
+
+    chunks = list(client.chat.completions.create(model="m", messages=MESSAGES, stream=True, **options))
+
+    assert "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices) == TEXT
+    assert [chunk.usage.total_tokens for chunk in chunks if chunk.usage] == ([14] if wanted else [])
+
+
+def test_completions(client):
+    answer = client.completions.create(model="m", prompt="one two")
+    pieces = client.completions.create(model="m", prompt="one two", stream=True)
+
+    assert answer.choices[0].text == TEXT
+    assert "".join(piece.choices[0].text for piece in pieces) == TEXT
+    assert answer.usage.total_tokens == 13
+
+
+def test_embeddings(client):
+    answer = client.embeddings.create(model="m", input=["one two", "three"], encoding_format="float")
+
+    assert [entry.embedding for entry in answer.data] == [[2.0, 0.5, -0.5], [1.0, 0.5, -0.5]]
+    assert answer.usage.total_tokens == 3
+
+
+def test_models(client, upstream):
+    assert [model.owned_by for model in client.models.list()] == ["alpha"]
+    assert upstream.last.path == "/v1/models"
+
+
+def test_it_fails_when_told_to(client, upstream):
+    control = f"http://127.0.0.1:{upstream.port}/standin"
+    httpx.put(control, json={"failing": 503})
+    try:
+        with pytest.raises(openai.InternalServerError, match="alpha has been told to fail"):
+            client.chat.completions.create(model="m", messages=MESSAGES)
+    finally:
+        httpx.put(control, json={"failing": None})
+
+    seen = httpx.get(control).json()
+    assert seen["failing"] is None
+    assert seen["seen"][-1]["path"] == "/v1/chat/completions"
+    assert client.chat.completions.create(model="m", messages=MESSAGES).choices
+
+
+def test_a_request_without_a_model(upstream):
+    url = f"http://127.0.0.1:{upstream.port}/v1/chat/completions"
+
+    answers = [httpx.post(url, content=body) for body in (b"{}", b"not json", b"[]")]
+
+    assert [answer.status_code for answer in answers] == [400, 400, 400]
+    assert answers[0].json()["error"]["type"] == "invalid_request_error"
+
+
+def test_a_port_that_is_taken(upstream, capfd):
+    assert main(["--port", str(upstream.port)]) == 1
+
+    assert f"upstream: cannot listen on 127.0.0.1:{upstream.port}" in capfd.readouterr().err

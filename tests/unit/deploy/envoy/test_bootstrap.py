@@ -1,0 +1,209 @@
+"""Every kind of gateway that the model can describe, put before the real Envoy."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from deploy.envoy.bootstrap import LISTENER, bootstrap, http_filters
+from deploy.envoy.model import (
+    AccessLog,
+    Backend,
+    Gateway,
+    HeaderDescriptor,
+    HeaderMatch,
+    Listener,
+    PipeAddress,
+    Processor,
+    RateLimitService,
+    Retry,
+    Route,
+    Rule,
+    SocketAddress,
+    StaticDescriptor,
+    TokenBudget,
+    UpstreamTLS,
+)
+from deploy.envoy.text import to_document, to_json, to_yaml
+
+LOCAL = SocketAddress(host="127.0.0.1", port=8000)
+BUDGET = TokenBudget(
+    descriptors=(HeaderDescriptor(header="x-user-id", key="user"), StaticDescriptor(key="plan", value="free")),
+    cost_key="cost",
+)
+
+
+def gateway(**fields):
+    rule = Rule(models=("small",), backends=(Backend(name="one", address=LOCAL),))
+    basic = Gateway(
+        listener=Listener(address=SocketAddress(host="127.0.0.1", port=0)),
+        routes=(Route(name="llm", rules=(rule,)),),
+        processor=Processor(address=PipeAddress(path="/run/extproc.sock")),
+    )
+    return replace(basic, **fields)
+
+
+def route(*backends, **fields):
+    rule = {key: fields.pop(key) for key in ("models", "headers", "retry", "timeout") if key in fields}
+    return Route(name="llm", rules=(Rule(backends=backends, **rule),), **fields)
+
+
+REMOTE = Backend(
+    name="far",
+    address=SocketAddress(host="api.example", port=443),
+    tls=UpstreamTLS(server_name="api.example"),
+    priority=7,
+)
+GATEWAYS = {
+    "one backend": gateway(),
+    "no route": gateway(routes=()),
+    "processor over TCP by name": gateway(processor=Processor(address=SocketAddress(host="extproc", port=1063))),
+    "processor without retries": gateway(
+        processor=Processor(address=PipeAddress(path="/x"), connect_retries=0, forwarding_namespaces=("auth.jwt", "b"))
+    ),
+    "no processor": gateway(processor=None),
+    "clear text and TLS in one rule": gateway(routes=(route(Backend(name="near", address=LOCAL), REMOTE),)),
+    "two backends with the same TLS": gateway(routes=(route(REMOTE, replace(REMOTE, name="further")),)),
+    "weight 0": gateway(routes=(route(REMOTE, Backend(name="off", address=LOCAL, weight=0)),)),
+    "failover": gateway(
+        routes=(
+            route(
+                Backend(name="near", address=LOCAL),
+                REMOTE,
+                models=("a", "b"),
+                retry=Retry(attempts=3, per_try_timeout=5, per_try_idle_timeout=1.5, triggers=("5xx", "reset")),
+                timeout=60,
+            ),
+        )
+    ),
+    "headers": gateway(
+        routes=(
+            route(
+                Backend(name="near", address=LOCAL),
+                headers=(
+                    HeaderMatch(name="x-team", value="red"),
+                    HeaderMatch(name="x-ai-eg-model", value="gpt-.*", kind="regex"),
+                ),
+            ),
+        )
+    ),
+    "hostnames": gateway(
+        routes=(
+            route(Backend(name="near", address=LOCAL), hostnames=("a.example", "*.b.example")),
+            replace(route(Backend(name="near", address=LOCAL)), name="everywhere"),
+        )
+    ),
+    "everything": gateway(
+        routes=(route(Backend(name="near", address=LOCAL), budgets=(BUDGET,)),),
+        rate_limit=RateLimitService(address=SocketAddress(host="ratelimit", port=8081), domain="llm"),
+        access_log=AccessLog(path="/dev/stdout", cost_keys=("cost", "tokens")),
+        admin=SocketAddress(host="127.0.0.1", port=0),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GATEWAYS.values(), ids=GATEWAYS)
+def test_envoy_accepts_the_yaml(case, tmp_path, envoy_accepts):
+    path = tmp_path / "envoy.yaml"
+    path.write_text(to_yaml(bootstrap(case)))
+
+    assert envoy_accepts(path) is None
+
+
+def test_envoy_accepts_the_json(tmp_path, envoy_accepts):
+    path = tmp_path / "envoy.json"
+    path.write_text(to_json(bootstrap(GATEWAYS["everything"])))
+
+    assert envoy_accepts(path) is None
+
+
+@pytest.mark.parametrize("case", GATEWAYS.values(), ids=GATEWAYS)
+def test_yaml_and_json_carry_the_same_document(case):
+    built = bootstrap(case)
+
+    assert yaml.safe_load(to_yaml(built)) == json.loads(to_json(built))
+
+
+def test_yaml_has_no_anchors():
+    assert "&id" not in to_yaml(bootstrap(GATEWAYS["failover"]))
+
+
+FILTER_ORDER = {
+    "all": (
+        GATEWAYS["everything"],
+        ["envoy.filters.http.ext_proc/aigateway", "envoy.filters.http.ratelimit", "envoy.filters.http.router"],
+    ),
+    "no rate limit": (gateway(), ["envoy.filters.http.ext_proc/aigateway", "envoy.filters.http.router"]),
+    "no processor": (gateway(processor=None), ["envoy.filters.http.router"]),
+}
+
+
+@pytest.mark.parametrize(("case", "names"), FILTER_ORDER.values(), ids=FILTER_ORDER)
+def test_the_processor_comes_before_the_rate_limit(case, names):
+    assert [entry.name for entry in http_filters(case)] == names
+
+
+def test_without_a_processor_nothing_mentions_one():
+    text = to_yaml(bootstrap(gateway(processor=None, routes=GATEWAYS["failover"].routes)))
+
+    assert "ext_proc" not in text
+    assert "ai-gateway-extproc-uds" not in text
+
+
+def test_bodies_may_be_large_everywhere():
+    limit = 70 << 20
+    document = to_document(bootstrap(replace(GATEWAYS["everything"], buffer_limit=limit)))
+
+    (listener,) = document["static_resources"]["listeners"]
+    assert listener["name"] == LISTENER
+    assert listener["per_connection_buffer_limit_bytes"] == limit
+    limits = {entry["name"]: entry.get("per_connection_buffer_limit_bytes") for entry in clusters(document)}
+    assert limits == {
+        "httproute/default/llm/rule/0": limit,
+        "ai-gateway-extproc-uds": limit,
+        "ai_gateway_ratelimit_cluster": None,
+    }
+    assert {host["request_body_buffer_limit"] for host in virtual_hosts(document)} == {limit}
+
+
+def test_strangers_cannot_speak_to_envoy_itself():
+    document = to_document(bootstrap(gateway()))
+
+    manager = connection_manager(document)
+    assert manager["use_remote_address"] is True
+    assert manager["scheme_header_transformation"] == {"match_upstream": True}
+    assert "preserve_external_request_id" not in manager
+    assert manager["http_filters"][-1]["typed_config"]["suppress_envoy_headers"] is True
+
+
+def test_a_request_id_is_kept_when_asked():
+    trusting = Listener(address=SocketAddress(host="127.0.0.1", port=0), trust_request_id=True)
+
+    document = to_document(bootstrap(gateway(listener=trusting)))
+
+    assert connection_manager(document)["preserve_external_request_id"] is True
+
+
+@pytest.mark.parametrize(("exclusive", "written"), [(True, False), (False, None)])
+def test_a_port_can_be_exclusive(exclusive, written):
+    listener = Listener(address=SocketAddress(host="127.0.0.1", port=0), exclusive=exclusive)
+
+    (found,) = to_document(bootstrap(gateway(listener=listener)))["static_resources"]["listeners"]
+
+    assert found.get("enable_reuse_port") is written
+
+
+def clusters(document):
+    return document["static_resources"]["clusters"]
+
+
+def connection_manager(document):
+    (listener,) = document["static_resources"]["listeners"]
+    return listener["filter_chains"][0]["filters"][0]["typed_config"]
+
+
+def virtual_hosts(document):
+    return connection_manager(document)["route_config"]["virtual_hosts"]
