@@ -25,7 +25,7 @@ from extproc.admin.pages import HealthUnknown, Pages, build_app
 from extproc.admin.server import AdminListenError, AdminServer, listen
 from extproc.admin.status import config_page, readiness
 from extproc.decoder import Decoder
-from extproc.endpoints.table import EndpointPrefixes, EndpointTable
+from extproc.endpoints.table import EndpointTable
 from extproc.exchange.context import ExchangeOptions
 from extproc.exchange.stream import Processor
 from extproc.reload import ConfigError, ConfigManager, Source, VersionRule
@@ -211,15 +211,7 @@ def config_source(settings: Settings) -> Source:
 
 def endpoint_table(settings: Settings) -> EndpointTable:
     """The paths that are served."""
-    prefixes = settings.endpoint_prefixes
-    return EndpointTable.build(
-        EndpointPrefixes(
-            root=settings.root_prefix,
-            openai=prefixes.openai,
-            cohere=prefixes.cohere,
-            anthropic=prefixes.anthropic,
-        )
-    )
+    return EndpointTable.build(settings.endpoint_prefixes, root=settings.root_prefix)
 
 
 def exchange_options(settings: Settings, endpoints: EndpointTable) -> ExchangeOptions:

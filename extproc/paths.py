@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import posixpath
+from dataclasses import dataclass
 from functools import lru_cache
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointPrefixes:
+    """The path prefix of each family of client APIs (contract, prefix rules 5.2)."""
+
+    openai: str = "/"
+    cohere: str = "/cohere"
+    anthropic: str = "/anthropic"
 
 
 # Parts come from flags and from the filter config, so there are few.

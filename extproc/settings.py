@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, get_type_hints
 
 from extproc.flags import Flag, Kind, convert, parse_flags
 from extproc.golang import MAX_INT64, format_duration, quote
+from extproc.paths import EndpointPrefixes
 from extproc.telemetry.attributes import SESSION, HeaderAttributes, merge, parse_header_attributes
 from extproc.telemetry.levels import parse_level
 from filter_config.redact import Secret
@@ -22,15 +23,6 @@ from filter_config.redact import Secret
 
 class SettingsError(ValueError):
     """The command line or the environment cannot be used; the text names every fault, one a line."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointPrefixes:
-    """The path prefix of each family of client APIs (contract, prefix rules 5.2)."""
-
-    openai: str = "/"
-    cohere: str = "/cohere"
-    anthropic: str = "/anthropic"
 
 
 def parse_endpoint_prefixes(text: str) -> EndpointPrefixes:

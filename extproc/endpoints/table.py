@@ -11,17 +11,9 @@ from extproc.endpoints.chat_completions import ChatCompletions
 from extproc.endpoints.completions import Completions
 from extproc.endpoints.embeddings import Embeddings
 from extproc.endpoints.models import ModelListForm
-from extproc.paths import join_path
+from extproc.paths import EndpointPrefixes, join_path
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointPrefixes:
-    """Path prefixes of the client APIs, all below ``root``."""
-
-    root: str = "/"
-    openai: str = "/"
-    cohere: str = "/cohere"
-    anthropic: str = "/anthropic"
+DEFAULT_PREFIXES = EndpointPrefixes()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +26,10 @@ class EndpointTable:
     shared_models_path: str = ""
 
     @classmethod
-    def build(cls, prefixes: EndpointPrefixes) -> EndpointTable:
-        openai = join_path(prefixes.root, prefixes.openai)
-        anthropic = join_path(prefixes.root, prefixes.anthropic)
+    def build(cls, prefixes: EndpointPrefixes = DEFAULT_PREFIXES, *, root: str = "/") -> EndpointTable:
+        """The paths under ``prefixes``, all of them below ``root``."""
+        openai = join_path(root, prefixes.openai)
+        anthropic = join_path(root, prefixes.anthropic)
         openai_models = join_path(openai, models.PATH)
         anthropic_models = join_path(anthropic, models.PATH)
         others = {} if anthropic_models == openai_models else {anthropic_models: ModelListForm.ANTHROPIC}

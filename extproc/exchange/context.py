@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from extproc.endpoints.table import EndpointPrefixes, EndpointTable
-from extproc.exchange.registry import Registry
+from extproc.endpoints.table import EndpointTable
 from extproc.runtime import Runtime
 from extproc.telemetry.metrics import Metrics
 
@@ -28,7 +27,7 @@ class ExchangeOptions:
         redact: keep the content of bodies out of those lines.
     """
 
-    endpoints: EndpointTable = field(default_factory=lambda: EndpointTable.build(EndpointPrefixes()))
+    endpoints: EndpointTable = field(default_factory=EndpointTable.build)
     log_attributes: Mapping[str, str] = field(default_factory=dict)
     metric_attributes: Mapping[str, str] = field(default_factory=dict)
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
@@ -48,7 +47,7 @@ _VARIANT = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
 
 @dataclass(slots=True, kw_only=True)
 class ExchangeContext:
-    """Shared state and seams: the live config, the registry, the clock, the source of ids, the metrics.
+    """Shared state and seams: the live config, the clock, the source of ids, the metrics.
 
     Attributes:
         runtime: the live config, or ``None`` until there is one. Assigning is the reload.
@@ -60,6 +59,5 @@ class ExchangeContext:
     options: ExchangeOptions = field(default_factory=ExchangeOptions)
     runtime: Runtime | None = None
     closing: bool = False
-    registry: Registry = field(default_factory=Registry)
     clock: Callable[[], float] = time.perf_counter
     new_id: Callable[[], str] = new_id

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from extproc.exchange.router import RouterExchange
+from extproc.exchange.router import RouterExchange
 
 
 class Registry:
@@ -17,14 +14,14 @@ class Registry:
     def __init__(self) -> None:
         self._routers: dict[str, RouterExchange] = {}
 
-    def add(self, request_id: str, router: RouterExchange) -> None:
-        self._routers[request_id] = router
+    def add(self, router: RouterExchange) -> None:
+        self._routers[router.internal_id] = router
 
     def find(self, request_id: str) -> RouterExchange | None:
         return self._routers.get(request_id)
 
-    def remove(self, request_id: str) -> None:
-        self._routers.pop(request_id, None)
+    def remove(self, router: RouterExchange) -> None:
+        self._routers.pop(router.internal_id, None)
 
     def __len__(self) -> int:
         return len(self._routers)

@@ -35,6 +35,7 @@ class RouterExchange:
     """A client's request from its headers to the end of its answer.
 
     Attributes:
+        internal_id: our id of the request, which its attempts carry.
         request_id: the client's ``x-request-id``, for logs; may be empty.
         path: the client's ``:path`` with its query.
         attempts: how many attempts have been bound to a backend.
@@ -58,7 +59,7 @@ class RouterExchange:
         # Envoy says so on the first message; an older one does not.
         self._request_mode = modes.request_body_mode if modes else None
         self._response_mode = modes.response_body_mode if modes else None
-        self._internal_id = f"{self.request_id}-{context.new_id()}"
+        self.internal_id = f"{self.request_id}-{context.new_id()}"
         self._pieces: list[bytes] = []
         self._received = 0
         self._request: ParsedRequest | None = None
@@ -70,7 +71,6 @@ class RouterExchange:
         self._changed: set[str] = set()
         self._local_reply = False
         self._response: ResponseExchange | None = None
-        context.registry.add(self._internal_id, self)
 
     # Request
 
@@ -80,7 +80,7 @@ class RouterExchange:
         self._check_size(self._content_length() or 0)
         reply = ProcessingResponse()
         mutation = reply.request_headers.response.header_mutation
-        replies.set_headers(mutation, [(names.INTERNAL_REQUEST_ID, self._internal_id)])
+        replies.set_headers(mutation, [(names.INTERNAL_REQUEST_ID, self.internal_id)])
         # Only the gateway writes these; a client's copy could steer routing or reach a provider.
         forged = [name for name in self._headers if name.startswith(INTERNAL_PREFIX)]
         mutation.remove_headers.extend(name for name in forged if name != names.INTERNAL_REQUEST_ID)
@@ -260,7 +260,6 @@ class RouterExchange:
 
     def close(self) -> None:
         """The stream has ended, in whichever way; everything that was not accounted for is now."""
-        self._context.registry.remove(self._internal_id)
         self._pieces.clear()
         self._request = None
         if self._response is not None:

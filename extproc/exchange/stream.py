@@ -13,6 +13,7 @@ from extproc.exchange.attributes import UnmatchedAttempt, read_target
 from extproc.exchange.context import ExchangeContext, ExchangeOptions, new_id
 from extproc.exchange.headers import HeaderDict, read_headers
 from extproc.exchange.models import list_models
+from extproc.exchange.registry import Registry
 from extproc.exchange.router import RouterExchange
 from extproc.exchange.upstream import UpstreamExchange
 from extproc.runtime import Runtime
@@ -41,6 +42,7 @@ class Processor:
         clock: Callable[[], float] | None = None,
         ids: Callable[[], str] = new_id,
     ) -> None:
+        self._registry = Registry()
         self._context = ExchangeContext(metrics=metrics, options=options or ExchangeOptions(), new_id=ids)
         if clock is not None:
             self._context.clock = clock
@@ -56,10 +58,10 @@ class Processor:
     @property
     def requests_in_flight(self) -> int:
         """Client requests whose router-level stream is open."""
-        return len(self._context.registry)
+        return len(self._registry)
 
     def open(self) -> Stream:
-        return Stream(self._context)
+        return Stream(self._context, self._registry)
 
     def close(self) -> None:
         """Take no further client requests.
@@ -77,9 +79,10 @@ class Stream:
         end: set together with a reply after which the gRPC stream must end with this status.
     """
 
-    def __init__(self, context: ExchangeContext) -> None:
+    def __init__(self, context: ExchangeContext, registry: Registry) -> None:
         self.end: StreamFailure | None = None
         self._context = context
+        self._registry = registry
         self._router: RouterExchange | None = None
         self._upstream_of: RouterExchange | None = None
         self._level = ""
@@ -118,6 +121,7 @@ class Stream:
         if self._level:
             self._context.metrics.stream_closed(self._level)
         if self._router is not None:
+            self._registry.remove(self._router)
             try:
                 self._router.close()
             except Exception:  # noqa: BLE001 - the stream has ended; only the log can still be told
@@ -139,7 +143,7 @@ class Stream:
         headers = read_headers(request.request_headers)
         # Only Envoy's upstream-level filter is set up with attributes. The id in the headers says nothing about the
         # level: backends have seen it, and what a backend knows a client may know.
-        owner = self._context.registry.find(headers.get(names.INTERNAL_REQUEST_ID, ""))
+        owner = self._registry.find(headers.get(names.INTERNAL_REQUEST_ID, ""))
         if request.attributes:
             self._open(UPSTREAM)
             return self._upstream_headers(request, headers, owner)
@@ -176,6 +180,7 @@ class Stream:
                 return list_models(runtime.models, form, headers)
             return self._unknown_path(path)
         self._router = RouterExchange(context, runtime, endpoint, headers, modes)
+        self._registry.add(self._router)
         return self._router.request_headers(request.request_headers)
 
     def _unknown_path(self, path: str) -> ProcessingResponse:

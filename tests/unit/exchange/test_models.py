@@ -5,7 +5,8 @@ import json
 import pytest
 
 from extproc.endpoints.models import normalise_host
-from extproc.endpoints.table import EndpointPrefixes, EndpointTable
+from extproc.endpoints.table import EndpointTable
+from extproc.paths import EndpointPrefixes
 from tests.support.playbook import Gateway, Reply, request_headers
 
 

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from extproc.endpoints.table import EndpointPrefixes, EndpointTable
+from extproc.endpoints.table import EndpointTable
 from extproc.errors import StreamFailure
+from extproc.paths import EndpointPrefixes
 from protos.ext_proc_pb2 import BUFFERED, FULL_DUPLEX_STREAMED, STREAMED, ProcessingRequest
 from tests.support.playbook import DEFAULT_HEADERS, Gateway, Reply, cost, openai_backend, request_body, request_headers
 
@@ -166,18 +167,18 @@ def test_paths_match_exactly(gateway, path):
 
 
 PREFIXES = {
-    "defaults": (EndpointPrefixes(), "/v1/chat/completions"),
-    "root": (EndpointPrefixes(root="/ai/"), "/ai/v1/chat/completions"),
-    "root without slash": (EndpointPrefixes(root="ai"), "/ai/v1/chat/completions"),
-    "openai prefix": (EndpointPrefixes(openai="/openai"), "/openai/v1/chat/completions"),
-    "both": (EndpointPrefixes(root="/a//b", openai="c/"), "/a/b/c/v1/chat/completions"),
-    "empty openai prefix": (EndpointPrefixes(openai=""), "/v1/chat/completions"),
+    "defaults": ("/", EndpointPrefixes(), "/v1/chat/completions"),
+    "root": ("/ai/", EndpointPrefixes(), "/ai/v1/chat/completions"),
+    "root without slash": ("ai", EndpointPrefixes(), "/ai/v1/chat/completions"),
+    "openai prefix": ("/", EndpointPrefixes(openai="/openai"), "/openai/v1/chat/completions"),
+    "both": ("/a//b", EndpointPrefixes(openai="c/"), "/a/b/c/v1/chat/completions"),
+    "empty openai prefix": ("/", EndpointPrefixes(openai=""), "/v1/chat/completions"),
 }
 
 
-@pytest.mark.parametrize(("prefixes", "path"), PREFIXES.values(), ids=PREFIXES)
-def test_prefixes(prefixes, path):
-    gateway = Gateway(CONFIG, endpoints=EndpointTable.build(prefixes))
+@pytest.mark.parametrize(("root", "prefixes", "path"), PREFIXES.values(), ids=PREFIXES)
+def test_prefixes(root, prefixes, path):
+    gateway = Gateway(CONFIG, endpoints=EndpointTable.build(prefixes, root=root))
     assert gateway.exchange().headers({":path": path}).kind == "request_headers"
 
 

@@ -189,7 +189,7 @@ class TestHeaderValues:
         assert exchange.send(exchange.router, request_headers(headers)).kind == "request_headers"
         exchange.body(PLAIN)
         attributes = {names.BACKEND_OF_HOST: BACKEND, names.ROUTE_NAME: ROUTE}
-        carried = [*headers, (names.INTERNAL_REQUEST_ID, exchange.router._router._internal_id)]
+        carried = [*headers, (names.INTERNAL_REQUEST_ID, exchange.router._router.internal_id)]
         assert (
             exchange.send(gateway.stream(), request_headers(carried, attributes=attributes)).kind == "request_headers"
         )
@@ -220,7 +220,7 @@ class TestHeaderValues:
         headers = [*DEFAULT_HEADERS.items(), header]
         exchange.send(exchange.router, request_headers(headers))
         exchange.body(PLAIN)
-        carried = [*headers, (names.INTERNAL_REQUEST_ID, exchange.router._router._internal_id)]
+        carried = [*headers, (names.INTERNAL_REQUEST_ID, exchange.router._router.internal_id)]
         reply = exchange.send(gateway.stream(), request_headers(carried, attributes={names.BACKEND_OF_HOST: BACKEND}))
         return reply.remove, reply.set
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from extproc.flags import FlagError
-from extproc.settings import EndpointPrefixes, Settings, SettingsError, knobs, reference, usage
+from extproc.paths import EndpointPrefixes
+from extproc.settings import Settings, SettingsError, knobs, reference, usage
 from filter_config.redact import Secret
 
 DOCS = Path(__file__).parents[3] / "docs" / "reference"
