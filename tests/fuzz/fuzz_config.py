@@ -1,24 +1,15 @@
 """Fuzz target of the filter config: any bytes are a config, or problems of one; never an exception.
 
-Run ``python -m tests.fuzz.fuzz_config -max_total_time=60`` (with a corpus directory, if there is one). The unit tests
-drive :func:`one_input` as well, for a moment.
+The unit tests drive :func:`one_input` as well, for a moment.
 """
 
 from __future__ import annotations
-
-import sys
-
-if __name__ == "__main__":
-    import atheris
-
-    with atheris.instrument_imports(include=["filter_config"]):
-        import filter_config.bundle
-        import filter_config.load  # noqa: F401 - imported for the instrumentation
 
 from filter_config.bundle import parse_index
 from filter_config.load import decode, version_problem
 from filter_config.redact import redacted
 from filter_config.volume import ConfigUnavailable
+from tests.fuzz.driver import drive
 
 SEEDS = (
     b"version: dev\nuuid: u\nbackends:\n- name: b\n  schema: {name: OpenAI, prefix: v1}\n  auth: {apiKey: {key: k}}\n",
@@ -49,11 +40,5 @@ def one_input(data: bytes) -> None:
     assert index.parts
 
 
-def main() -> None:
-    """Runs until libFuzzer's options say stop."""
-    atheris.Setup(sys.argv, one_input)
-    atheris.Fuzz()
-
-
 if __name__ == "__main__":
-    main()
+    drive(one_input, name="config", package="filter_config", seeds=SEEDS)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import gzip
-import sys
 import zlib
-from pathlib import Path
-from types import FunctionType
 
 import brotli
 import zstandard
 
 from extproc.formats.encoding import DecodeError, acceptable, decoder_for
-
-CORPUS = Path(__file__).parents[2] / ".cache" / "fuzz" / "encoding"
+from tests.fuzz.driver import drive
 
 CODINGS = ("gzip", "deflate", "br", "zstd", "gzip, br", "deflate, zstd", "identity", "br, gzip, zstd")
 LIMIT = 1 << 20
@@ -69,20 +64,5 @@ def _decode(coding: str, pieces: list[bytes]) -> bytes | None:
     return output
 
 
-def main() -> None:
-    # Here, for there is no wheel of it for each platform, and the tests need only `one_input`.
-    import atheris  # type: ignore[import-untyped]
-
-    CORPUS.mkdir(parents=True, exist_ok=True)
-    for number, seed in enumerate(SEEDS):
-        (CORPUS / f"seed-{number}").write_bytes(seed)
-    # All code that is loaded would take a minute.
-    for function in gc.get_objects():
-        if isinstance(function, FunctionType) and str(function.__module__).startswith("extproc.formats"):
-            atheris.instrument_func(function)
-    atheris.Setup([*sys.argv, str(CORPUS)], one_input)
-    atheris.Fuzz()
-
-
 if __name__ == "__main__":
-    main()
+    drive(one_input, name="encoding", package="extproc.formats", seeds=SEEDS)

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import json
-import sys
-from pathlib import Path
-from types import FunctionType
 
 from extproc.formats import jsonedit
-
-CORPUS = Path(__file__).parents[2] / ".cache" / "fuzz" / "jsonedit"
+from tests.fuzz.driver import drive
 
 PATHS = (
     ("model",),
@@ -105,20 +100,5 @@ def _decoded(text: bytes) -> object:
     return tree[0]
 
 
-def main() -> None:
-    # Here, for there is no wheel of it for each platform, and the tests need only `one_input`.
-    import atheris  # type: ignore[import-untyped]
-
-    CORPUS.mkdir(parents=True, exist_ok=True)
-    for number, seed in enumerate(SEEDS):
-        (CORPUS / f"seed-{number}").write_bytes(seed)
-    # All code that is loaded would take a minute.
-    for function in gc.get_objects():
-        if isinstance(function, FunctionType) and str(function.__module__).startswith("extproc.formats"):
-            atheris.instrument_func(function)
-    atheris.Setup([*sys.argv, str(CORPUS)], one_input)
-    atheris.Fuzz()
-
-
 if __name__ == "__main__":
-    main()
+    drive(one_input, name="jsonedit", package="extproc.formats", seeds=SEEDS)

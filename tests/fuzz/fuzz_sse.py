@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import random
-import sys
-from pathlib import Path
-from types import FunctionType
 
 from extproc.formats.sse import SSEEvent, SSEReader, encode_event
-
-CORPUS = Path(__file__).parents[2] / ".cache" / "fuzz" / "sse"
+from tests.fuzz.driver import drive
 
 # The first octet seeds the cut, and the second is the limit; 0 is none that matters.
 SEEDS = (
@@ -68,20 +63,5 @@ def _cut(stream: bytes, chance: random.Random) -> list[bytes]:
     return pieces
 
 
-def main() -> None:
-    # Here, for there is no wheel of it for each platform, and the tests need only `one_input`.
-    import atheris  # type: ignore[import-untyped]
-
-    CORPUS.mkdir(parents=True, exist_ok=True)
-    for number, seed in enumerate(SEEDS):
-        (CORPUS / f"seed-{number}").write_bytes(seed)
-    # All code that is loaded would take a minute.
-    for function in gc.get_objects():
-        if isinstance(function, FunctionType) and str(function.__module__).startswith("extproc.formats"):
-            atheris.instrument_func(function)
-    atheris.Setup([*sys.argv, str(CORPUS)], one_input)
-    atheris.Fuzz()
-
-
 if __name__ == "__main__":
-    main()
+    drive(one_input, name="sse", package="extproc.formats", seeds=SEEDS)
