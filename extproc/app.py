@@ -38,9 +38,9 @@ from filter_config.watch import BundleSource, FileSource
 _log = structlog.get_logger(__name__)
 
 READY_LINE: Final = "AI Gateway External Processor is ready\n"
-# Seconds between two looks at the requests in flight, and for streams that are only left to be ended by Envoy.
+# Seconds between two looks at the requests in flight, and for how long their attempts are waited for.
 _LOOK_AGAIN: Final = 0.02
-_LAST_STREAMS: Final = 1.0
+_LAST_ATTEMPTS: Final = 5.0
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -167,12 +167,19 @@ class App:
         await self._hurried_within(settings.drain_seconds)
         _log.info("shutting down the server now", requests_in_flight=self.processor.requests_in_flight)
         self.processor.close()
-        deadline = time.monotonic() + settings.shutdown_timeout
-        # The server goes on taking streams: a request in flight still opens one for each of its attempts.
-        while self.processor.requests_in_flight and time.monotonic() < deadline:
+        # A request without response headers may open a stream for another attempt, so the listener stays until they are
+        # here. Not for long: the requests that are turned away meanwhile wait for a successor.
+        deadline = time.monotonic() + min(_LAST_ATTEMPTS, settings.shutdown_timeout)
+        while self.processor.requests_awaiting_response and time.monotonic() < deadline:
             if await self._hurried_within(_LOOK_AGAIN):
                 break
-        await self._grpc.stop(0 if self.processor.requests_in_flight else _LAST_STREAMS)
+        finishing = asyncio.create_task(self._grpc.stop(0 if self._hurry.is_set() else settings.shutdown_timeout))
+        hurry = asyncio.create_task(self._hurry.wait())
+        await asyncio.wait({finishing, hurry}, return_when=asyncio.FIRST_COMPLETED)
+        if not finishing.done():
+            await self._grpc.stop(0)
+        hurry.cancel()
+        await finishing
         self._serving = False
 
     async def _hurried_within(self, seconds: float) -> bool:

@@ -23,5 +23,9 @@ class Registry:
     def remove(self, router: RouterExchange) -> None:
         self._routers.pop(router.internal_id, None)
 
+    def awaiting_response(self) -> int:
+        """How many have no response headers yet."""
+        return sum(router.awaits_response for router in self._routers.values())
+
     def __len__(self) -> int:
         return len(self._routers)

@@ -39,6 +39,7 @@ class RouterExchange:
         request_id: the client's ``x-request-id``, for logs; may be empty.
         path: the client's ``:path`` with its query.
         attempts: how many attempts have been bound to a backend.
+        awaits_response: no response headers have come yet.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class RouterExchange:
         self._received = 0
         self._request: ParsedRequest | None = None
         self._refused = False
+        self.awaits_response = True
         self._attempt: Attempt | None = None
         # The headers of the first attempt before we changed them, and the names that attempts have changed so far:
         # Envoy carries those changes over into the next attempt.
@@ -238,6 +240,7 @@ class RouterExchange:
         # From here on Envoy cannot retry, so the request's bytes are not needed any more.
         self._request = None
         self._refused = True
+        self.awaits_response = False
         if self._attempt is None or self._local_reply or self._attempt.finished:
             return replies.neutral("response_headers")
         self._response = ResponseExchange(self._context, self._attempt, headers, self._response_mode)

@@ -60,6 +60,11 @@ class Processor:
         """Client requests whose router-level stream is open."""
         return len(self._registry)
 
+    @property
+    def requests_awaiting_response(self) -> int:
+        """Those of them that have no response headers yet, so that another attempt may come."""
+        return self._registry.awaiting_response()
+
     def open(self) -> Stream:
         return Stream(self._context, self._registry)
 

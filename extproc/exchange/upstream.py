@@ -127,7 +127,7 @@ class UpstreamExchange:
         self._authenticate(message, attempt, body, changes)
         self._router.restore(changes.sets, changes.removes)
         changes.removes.append(names.UPSTREAM_HOST)
-        return self._reply(attempt, changes, body if replace else None)
+        return self._reply(attempt, changes, body, replace=replace)
 
     def _limit_encodings(self, headers: HeaderDict, changes: _Changes) -> None:
         """Ask the backend only for codings that can be decoded here, or its usage could not be read."""
@@ -149,15 +149,17 @@ class UpstreamExchange:
         )
         changes.sets += credentials
 
-    def _reply(self, attempt: Attempt, changes: _Changes, body: bytes | None) -> ProcessingResponse:
+    def _reply(self, attempt: Attempt, changes: _Changes, body: bytes, *, replace: bool) -> ProcessingResponse:
         reply = ProcessingResponse()
         common = reply.request_headers.response
         replies.set_headers(common.header_mutation, changes.sets)
         common.header_mutation.remove_headers.extend(changes.removes)
         values: dict[str, str | float] = {}
-        if body is not None:
+        if replace:
             common.status = CommonResponse.CONTINUE_AND_REPLACE
             common.body_mutation.body = body
+        # Also for a body that goes on as it came, if it came in chunks: providers refuse these.
+        if replace or "content-length" not in attempt.plan.headers:
             values[_CONTENT_LENGTH] = len(body)
         if attempt.plan.backend.name:
             values["backend_name"] = attempt.plan.backend.name

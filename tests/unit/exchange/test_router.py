@@ -265,6 +265,21 @@ def test_full_duplex_is_refused_at_once(gateway, modes):
     assert "body mode" in reply.json["error"]["message"]
 
 
+def test_a_closing_processor_turns_requests_away_and_serves_their_attempts(gateway):
+    exchange = gateway.exchange()
+    exchange.request(b'{"model":"m"}')
+    gateway.processor.close()
+    with pytest.raises(StreamFailure) as failure:
+        gateway.exchange().headers()
+    assert failure.value.code == StreamFailure.UNAVAILABLE
+    assert exchange.attempt().kind == "request_headers"
+    assert (gateway.processor.requests_in_flight, gateway.processor.requests_awaiting_response) == (1, 1)
+    exchange.response()
+    assert (gateway.processor.requests_in_flight, gateway.processor.requests_awaiting_response) == (1, 0)
+    exchange.close()
+    assert gateway.processor.requests_in_flight == 0
+
+
 USAGE_FORCED = {
     "absent": (
         b'{"model":"m","stream": true}',

@@ -31,7 +31,7 @@ def attempt(backend: dict[str, Any], body: bytes = b'{"model":"m"}', headers: di
 
 
 def test_nothing_to_change_leaves_the_body_alone():
-    reply = attempt(openai_backend())
+    reply = attempt(openai_backend(), headers={"content-length": "13"})
     assert not reply.replaces
     assert reply.body is None
     assert reply.set_list == [(":path", "/v1/chat/completions")]
@@ -48,6 +48,13 @@ def test_an_override_replaces_the_model_and_nothing_else():
     assert reply.body == expected
     assert reply.set_list == [(":path", "/v1/chat/completions"), ("content-length", str(len(expected)))]
     assert reply.metadata == {"content_length": len(expected), "backend_name": BACKEND}
+
+
+def test_a_chunked_body_gets_a_length():
+    body = b'{"model":"m"}'
+    reply = attempt(openai_backend(), body)
+    assert not reply.replaces
+    assert reply.metadata == {"backend_name": BACKEND, "content_length": len(body)}
 
 
 OVERRIDES = {
@@ -251,7 +258,7 @@ def test_an_empty_body_mutation_still_sends_the_body():
 
 def test_mapped_headers_become_log_metadata():
     exchange = gateway(log_attributes={"agent-session-id": "session.id", "x-absent": "a"}).exchange()
-    exchange.request(b'{"model":"m"}', {"agent-session-id": "s-1"})
+    exchange.request(b'{"model":"m"}', {"agent-session-id": "s-1", "content-length": "13"})
     assert exchange.attempt().metadata == {"backend_name": BACKEND, "session.id": "s-1"}
 
 
