@@ -97,7 +97,8 @@ class App:
         settings = self._settings
         _announce(settings, self._environ)
         address, admin_socket = self._listen()
-        _log.info("listening", address=address)
+        asked = settings.ext_proc_addr
+        _log.info("listening", address=address if asked.endswith(":0") else asked)
         with admin_socket:
             for path in self._endpoints.paths():
                 _log.info("Registering processor", path=path)
@@ -138,6 +139,8 @@ class App:
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, self.signalled)
+        # A terminal that closes, or an operator who means "reload": neither may cut streams.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         stop_watching = asyncio.Event()
         try:
             async with asyncio.TaskGroup() as tasks:

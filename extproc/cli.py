@@ -110,13 +110,15 @@ def _check(argv: Sequence[str]) -> int:
         options = parser.parse_args(argv)
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else USAGE
-    from filter_config.check import check_files  # noqa: PLC0415 - each command loads its own
+    from extproc.translate.table import SERVED_SCHEMAS  # noqa: PLC0415 - each command loads its own
+    from filter_config.check import check_files  # noqa: PLC0415
 
     return check_files(
         options.files,
         own_version=options.version_string,
         relaxed_version=options.relax_version_check,
         out=sys.stdout,
+        served_schemas=SERVED_SCHEMAS,
     )
 
 

@@ -234,6 +234,9 @@ class ConfigManager:
 
     def _admit(self, snapshot: Snapshot, decoded: Decoded, *, first: bool) -> Config:
         """The config of a document that may go live, or raise ``_Refused``."""
+        if not snapshot.data.strip():
+            # A write in progress, most likely; as a config it would take every route away.
+            raise self._refused(snapshot, decoded, "the document is empty")
         config = decoded.config
         if config is None:
             raise self._refused(snapshot, decoded, _first_error(decoded.problems))

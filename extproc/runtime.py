@@ -6,7 +6,7 @@ here changes after ``build_runtime``, and nothing has to be locked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -17,7 +17,7 @@ from extproc.costs import CostRules, compile_costs
 from extproc.endpoints.models import ModelCatalog
 from extproc.errors import BackendFault
 from extproc.mutation import BodyMutator, HeaderMutator
-from extproc.translate.table import is_served
+from extproc.translate.table import SERVED_SCHEMAS
 from filter_config.load import Problem
 from filter_config.model import Backend, Config, VersionedAPISchema
 
@@ -34,6 +34,8 @@ class RuntimeBackend:
         model_override: the backend's name for the model, or empty.
         body: ``None`` when no body mutation is configured.
         auth: ``None`` when the backend needs no credential.
+        strips: request headers that must not reach the backend: what clients authenticate with, where the gateway
+            authenticates, and every header in which a request may bring a credential, for whichever backend.
         fault: why the backend cannot be used; requests to it are answered with 503.
     """
 
@@ -44,6 +46,7 @@ class RuntimeBackend:
     headers: HeaderMutator
     body: BodyMutator | None = None
     auth: Authenticator | None = None
+    strips: frozenset[str] = frozenset()
     fault: str | None = None
 
 
@@ -55,6 +58,7 @@ class Runtime:
         digest: content hash of the document, hexadecimal.
         config: the document, for display.
         faults: backend name to the reason why it is disabled.
+        secret_headers: lower-case names of headers whose values must not be shown.
     """
 
     digest: str
@@ -63,6 +67,7 @@ class Runtime:
     costs: CostRules
     models: ModelCatalog
     faults: Mapping[str, str]
+    secret_headers: frozenset[str]
 
 
 def short_backend_name(name: str) -> str:
@@ -85,7 +90,11 @@ def build_runtime(config: Config, *, digest: str, problems: Iterable[Problem] = 
         problem.backend: problem.message for problem in problems if problem.severity == "fault" and problem.backend
     }
     costs = compile_costs(config.llm_request_costs, config.global_llm_request_costs)
-    backends = {backend.name: _compile(backend, known_faults.get(backend.name)) for backend in config.backends}
+    credential_headers = frozenset(_credential_headers(config.backends))
+    backends = {
+        backend.name: _compile(backend, known_faults.get(backend.name), credential_headers)
+        for backend in config.backends
+    }
     return Runtime(
         digest=digest,
         config=config,
@@ -93,13 +102,24 @@ def build_runtime(config: Config, *, digest: str, problems: Iterable[Problem] = 
         costs=costs,
         models=ModelCatalog.compile(config),
         faults={name: backend.fault for name, backend in backends.items() if backend.fault},
+        secret_headers=credential_headers.union(
+            *({name for name, _ in backend.headers.set} for backend in backends.values())
+        ),
     )
 
 
-def _compile(backend: Backend, fault: str | None) -> RuntimeBackend:
+def _credential_headers(backends: Iterable[Backend]) -> Iterator[str]:
+    """The headers in which requests may bring credentials."""
+    for backend in backends:
+        override = backend.auth.credential_override if backend.auth is not None else None
+        if override is not None and override.header_name:
+            yield override.header_name.lower()
+
+
+def _compile(backend: Backend, fault: str | None, credential_headers: frozenset[str]) -> RuntimeBackend:
     body: BodyMutator | None = None
     auth: Authenticator | None = None
-    if not is_served(backend.schema.name):
+    if backend.schema.name not in SERVED_SCHEMAS:
         _log.warning("no endpoint serves this schema", backend=backend.name, schema=backend.schema.name)
     try:
         if backend.http_body_mutation is not None:
@@ -116,5 +136,6 @@ def _compile(backend: Backend, fault: str | None) -> RuntimeBackend:
         headers=HeaderMutator.compile(backend.http_header_mutation),
         body=body,
         auth=auth,
+        strips=credential_headers | (auth.strips if auth is not None else frozenset()),
         fault=fault,
     )

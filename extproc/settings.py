@@ -311,7 +311,8 @@ def _out_of_range(values: Mapping[str, Any]) -> list[str]:
 
 def usage() -> str:
     """The help text of ``extproc serve``."""
-    lines = ["Usage: extproc [serve] [flags]", "", "Flags (each also as an environment variable):"]
+    lines = ["Usage: extproc [serve] [flags]", "", "Other commands: see `extproc help`.", ""]
+    lines.append("Flags (each also as an environment variable):")
     shown = _shown_defaults()
     for flag, knob in knobs().items():
         lines.append(f"  -{flag.camel} {'' if flag.kind is Kind.SWITCH else flag.kind}".rstrip())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TextIO
 
 from filter_config.load import Problem, decode, version_problem
+from filter_config.model import SchemaName
 from filter_config.watch import BundleSource, ConfigUnavailable, FileSource, Reason
 
 if TYPE_CHECKING:
@@ -18,11 +19,20 @@ OK: Final = 0
 FINDINGS: Final = 1
 USAGE: Final = 2
 
+_SCHEMAS: Final = frozenset(schema.value for schema in SchemaName)
+
 # Nothing there to check, as opposed to something there that is wrong.
 _USAGE_REASONS: Final = (Reason.MISSING, Reason.UNREADABLE)
 
 
-def check_files(paths: Iterable[Path], *, own_version: str | None, relaxed_version: bool, out: TextIO) -> int:
+def check_files(
+    paths: Iterable[Path],
+    *,
+    own_version: str | None,
+    relaxed_version: bool,
+    out: TextIO,
+    served_schemas: frozenset[str] | None = None,
+) -> int:
     """Prints every problem as ``file:path: what; what would be right``, and a line for each file without one.
 
     Args:
@@ -30,16 +40,19 @@ def check_files(paths: Iterable[Path], *, own_version: str | None, relaxed_versi
         own_version: the version that configs must be for; None leaves it unchecked.
         relaxed_version: another version is only a warning.
         out: where to print.
+        served_schemas: the schemas of backends that the processor can serve; None leaves it unchecked.
 
     Returns:
         0 when no file has an error or a fault (warnings are printed and do not count), 1 when one has, 2 when a path
         cannot be read.
     """
-    results = [_check(path, own_version, out, relaxed=relaxed_version) for path in paths]
+    results = [_check(path, own_version, served_schemas, out, relaxed=relaxed_version) for path in paths]
     return max(results, default=OK)
 
 
-def _check(path: Path, own_version: str | None, out: TextIO, *, relaxed: bool) -> int:
+def _check(
+    path: Path, own_version: str | None, served_schemas: frozenset[str] | None, out: TextIO, *, relaxed: bool
+) -> int:
     source: Source = BundleSource(path) if path.is_dir() else FileSource(path)
     try:
         data = source.read().data
@@ -47,13 +60,38 @@ def _check(path: Path, own_version: str | None, out: TextIO, *, relaxed: bool) -
         _print(out, path, Problem(path="", message=str(unavailable), fix=_unavailable_fix(unavailable)))
         return USAGE if unavailable.reason in _USAGE_REASONS else FINDINGS
     decoded = decode(data)
-    problems = [*decoded.problems, *_version(decoded.config, own_version, relaxed=relaxed)]
+    problems = [
+        *_blank(data),
+        *decoded.problems,
+        *_version(decoded.config, own_version, relaxed=relaxed),
+        *_unserved(decoded.config, served_schemas),
+    ]
     for problem in problems:
         _print(out, path, problem)
     if any(problem.severity != "warning" for problem in problems):
         return FINDINGS
     out.write(f"{path}: ok{_summary(decoded.config)}\n")
     return OK
+
+
+def _blank(data: bytes) -> Iterable[Problem]:
+    if not data.strip():
+        yield Problem(path="", message="the document is empty", fix="write a config, if only its version")
+
+
+def _unserved(config: Config | None, served_schemas: frozenset[str] | None) -> Iterable[Problem]:
+    """Backends that every request to them would find unserved. An unknown schema is reported already."""
+    if config is None or served_schemas is None:
+        return
+    for index, backend in enumerate(config.backends):
+        schema = backend.schema.name
+        if schema in _SCHEMAS and schema not in served_schemas:
+            yield Problem(
+                path=f"backends[{index}].schema.name",
+                message=f"this version serves no backend of schema {schema}; requests to it are answered with 501",
+                fix=f"use one of {', '.join(sorted(served_schemas))}",
+                severity="warning",
+            )
 
 
 def _version(config: Config | None, own_version: str | None, *, relaxed: bool) -> Iterable[Problem]:

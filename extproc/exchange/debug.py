@@ -7,25 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extproc.telemetry.redaction import body_placeholder, redact_headers
+from extproc.exchange import names
+from extproc.telemetry.redaction import REDACTED, body_placeholder, is_sensitive_header
 from protos.ext_proc_pb2 import HeaderMutation, HeaderValue, ProcessingRequest, ProcessingResponse
+
+_PATHS = frozenset({":path", names.ORIGINAL_PATH, names.ENVOY_ORIGINAL_PATH})
 
 # The beginning of a body is enough to see what it is.
 _SHOWN_BYTES = 4096
 
 
-def request_fields(request: ProcessingRequest, kind: str, *, redact: bool) -> dict[str, object]:
-    """The fields that show a message from Envoy."""
+def request_fields(request: ProcessingRequest, kind: str, *, secret: frozenset[str], redact: bool) -> dict[str, object]:
+    """The fields that show a message from Envoy.
+
+    Args:
+        request: the message.
+        kind: its member that is set.
+        secret: names of headers, beside the usual ones, whose values are credentials by configuration.
+        redact: keep the content of bodies out.
+    """
     if kind.endswith("_headers"):
         message = getattr(request, kind)
-        return {"headers": _headers(message.headers.headers), "end_of_stream": message.end_of_stream}
+        return {"headers": _headers(message.headers.headers, secret), "end_of_stream": message.end_of_stream}
     if kind.endswith("_body"):
         message = getattr(request, kind)
         return {"body": _body(message.body, redact=redact), "end_of_stream": message.end_of_stream}
     return {}
 
 
-def reply_fields(reply: ProcessingResponse, *, redact: bool) -> dict[str, object]:
+def reply_fields(reply: ProcessingResponse, *, secret: frozenset[str], redact: bool) -> dict[str, object]:
     """The fields that show a reply of ours."""
     kind = reply.WhichOneof("response")
     if kind == "immediate_response":
@@ -33,31 +43,37 @@ def reply_fields(reply: ProcessingResponse, *, redact: bool) -> dict[str, object
         return {
             "reply": kind,
             "status": immediate.status.code,
-            **_mutation(immediate.headers),
+            **_mutation(immediate.headers, secret),
             "body": _body(immediate.body, redact=redact),
         }
     fields: dict[str, object] = {"reply": kind}
     if kind is not None and not kind.endswith("_trailers"):
         common = getattr(reply, kind).response
-        fields |= _mutation(common.header_mutation)
+        fields |= _mutation(common.header_mutation, secret)
         if common.body_mutation.WhichOneof("mutation") == "body":
             fields["body"] = _body(common.body_mutation.body, redact=redact)
     return fields
 
 
-def _mutation(mutation: HeaderMutation) -> dict[str, object]:
+def _mutation(mutation: HeaderMutation, secret: frozenset[str]) -> dict[str, object]:
     return {
-        "set": _headers(option.header for option in mutation.set_headers),
+        "set": _headers((option.header for option in mutation.set_headers), secret),
         "remove": list(mutation.remove_headers),
     }
 
 
-def _headers(headers: Iterable[HeaderValue]) -> dict[str, str]:
-    return dict(
-        redact_headers(
-            (header.key, (header.raw_value or header.value).decode("utf-8", "replace")) for header in headers
-        )
-    )
+def _headers(headers: Iterable[HeaderValue], secret: frozenset[str]) -> dict[str, str]:
+    shown = {}
+    for header in headers:
+        name, value = header.key, (header.raw_value or header.value).decode("utf-8", "replace")
+        if name.lower() in secret or is_sensitive_header(name):
+            value = REDACTED
+        elif name in _PATHS:
+            # Some clients put a key into the query.
+            path, mark, _ = value.partition("?")
+            value = f"{path}?{REDACTED}" if mark else path
+        shown[name] = value
+    return shown
 
 
 def _body(body: bytes, *, redact: bool) -> str:

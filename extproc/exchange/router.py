@@ -185,7 +185,7 @@ class RouterExchange:
             BackendUnavailable: Envoy routes before the body is here, so its filter does not buffer request bodies.
         """
         if self._request is None:
-            _log.error("attempt before the request body is complete", request_id=self.request_id, path=self.path)
+            _log.error("attempt before the request body is complete", request_id=self.request_id)
             raise BackendUnavailable("the request body was not buffered by the gateway")
         return self._request
 

@@ -136,9 +136,12 @@ class Stream:
     def _debug(self, request: ProcessingRequest, kind: str, reply: ProcessingResponse) -> None:
         owner = self._router or self._upstream_of
         who = {"request_id": owner.request_id if owner else "", "is_upstream_filter": self._level == UPSTREAM}
+        runtime = owner.runtime if owner else self._context.runtime
+        secret = runtime.secret_headers if runtime else frozenset[str]()
         redact = self._context.options.redact
-        _log.debug("message received", kind=kind, **who, **debug.request_fields(request, kind, redact=redact))
-        _log.debug("message answered", kind=kind, **who, **debug.reply_fields(reply, redact=redact))
+        received = debug.request_fields(request, kind, secret=secret, redact=redact)
+        _log.debug("message received", kind=kind, **who, **received)
+        _log.debug("message answered", kind=kind, **who, **debug.reply_fields(reply, secret=secret, redact=redact))
 
     # Request headers
 

@@ -136,16 +136,16 @@ class UpstreamExchange:
             changes.sets.append(("accept-encoding", accepted))
 
     def _authenticate(self, message: ProcessingRequest, attempt: Attempt, body: bytes, changes: _Changes) -> None:
-        auth = attempt.plan.backend.auth
-        if auth is None:
-            return
-        # What is injected from here on is in no map that logs or metrics look into.
-        headers = attempt.plan.headers
-        call = UpstreamCall(headers=headers, body=body, metadata=message.metadata_context.filter_metadata)
-        credentials = auth.authenticate(call)
+        plan = attempt.plan
+        auth, headers = plan.backend.auth, plan.headers
+        credentials: list[tuple[str, str]] = []
+        if auth is not None:
+            # What is injected here is in no map that logs or metrics look into.
+            call = UpstreamCall(headers=headers, body=body, metadata=message.metadata_context.filter_metadata)
+            credentials = auth.authenticate(call)
         kept = changes.names_set() | {name.lower() for name, _ in credentials}
         changes.removes += sorted(
-            name for name in auth.strips if name in headers and name not in kept and name not in changes.removes
+            name for name in plan.backend.strips if name in headers and name not in kept and name not in changes.removes
         )
         changes.sets += credentials
 

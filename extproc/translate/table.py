@@ -47,9 +47,8 @@ TRANSLATORS: dict[tuple[Operation, str], Factory] = {
 }
 
 
-def is_served(schema: str) -> bool:
-    """Whether any endpoint can be translated to a backend schema."""
-    return any(served == schema for _, served in TRANSLATORS)
+SERVED_SCHEMAS = frozenset(schema for _, schema in TRANSLATORS)
+"""Backend schemas that at least one endpoint can be translated to."""
 
 
 def translator_for(operation: Operation, schema: VersionedAPISchema, *, backend: str, override: str) -> Translator:

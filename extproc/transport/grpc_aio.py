@@ -30,6 +30,7 @@ _log = structlog.get_logger(__name__)
 
 UNIX: Final = "unix://"
 MAX_INT32: Final = 2**31 - 1
+MAX_PORT: Final = 65535
 # What a socket address holds on Linux, without the closing zero byte.
 MAX_SOCKET_PATH: Final = 107
 
@@ -65,7 +66,7 @@ class GrpcServer:
     Args:
         processor: the core.
         is_serving: what health checks answer.
-        max_message: largest message taken, in bytes; above what gRPC can express, there is no limit.
+        max_message: largest message taken, in bytes; for 0, and above what gRPC can express, there is no limit.
     """
 
     def __init__(self, processor: Processor, *, is_serving: Callable[[], bool], max_message: int = MAX_INT32) -> None:
@@ -75,7 +76,7 @@ class GrpcServer:
         self._socket: tuple[Path, int] | None = None
         self._server = aio.server(
             options=[
-                ("grpc.max_receive_message_length", max_message if max_message < MAX_INT32 else -1),
+                ("grpc.max_receive_message_length", max_message if 0 < max_message < MAX_INT32 else -1),
                 ("grpc.max_send_message_length", -1),
                 # Two processes on one port would share its connections; the second has to fail instead.
                 ("grpc.so_reuseport", 0),
@@ -97,7 +98,7 @@ class GrpcServer:
         if address.startswith(UNIX):
             return self._listen_unix(Path(address.removeprefix(UNIX)), socket_mode)
         host, colon, port = address.rpartition(":")
-        if not colon or not port.isascii() or not port.isdigit():
+        if not colon or not port.isascii() or not port.isdigit() or int(port) > MAX_PORT:
             raise ListenError(f'listen tcp: address "{address}": expected "host:port" or "unix:///path"')
         _try_to_bind(host.strip("[]"), int(port), address)
         bound = self._bind(f"{host or '[::]'}:{port}", address)
@@ -114,7 +115,7 @@ class GrpcServer:
         own = path.with_name(f".{os.getpid()}")
         with suppress(OSError):
             own.unlink()
-        _try_to_bind_unix(own)
+        _try_to_bind_unix(own, path)
         self._bind(f"unix:{own}", str(path))
         try:
             own.chmod(mode)
@@ -231,11 +232,11 @@ def _try_to_bind(host: str, port: int, address: str) -> None:
         raise ListenError(f"listen tcp {address}: {error}") from error
 
 
-def _try_to_bind_unix(path: Path) -> None:
+def _try_to_bind_unix(own: Path, path: Path) -> None:
     try:
         with socket.socket(socket.AF_UNIX) as probe:
-            probe.bind(str(path))
-        path.unlink()
+            probe.bind(str(own))
+        own.unlink()
     except OSError as error:
         raise ListenError(f"listen unix {path}: {error}") from error
 

@@ -6,14 +6,31 @@ from structlog.testing import capture_logs
 from tests.support.playbook import Gateway, openai_backend
 
 SECRET = "sk-planted-canary"
-CONFIG = {"version": "dev", "backends": [openai_backend(auth={"apiKey": {"key": SECRET}})]}
+CONFIG = {
+    "version": "dev",
+    "backends": [
+        openai_backend(
+            auth={
+                "apiKey": {"key": SECRET},
+                "credentialOverride": {"headerName": "x-mine", "fallbackToConfigured": True},
+            },
+            httpHeaderMutation={"set": [{"name": "x-configured", "value": SECRET}]},
+        )
+    ],
+}
 
 
 def lines(**options: bool) -> list[structlog.typing.EventDict]:
     with capture_logs() as captured:
         exchange = Gateway(CONFIG, debug=True, **options).exchange()
         exchange.request(
-            b'{"model":"m","messages":"prompt-text"}', {"authorization": f"Bearer {SECRET}", "x-plain": "shown"}
+            b'{"model":"m","messages":"prompt-text"}',
+            {
+                ":path": f"/v1/chat/completions?key={SECRET}",
+                "authorization": f"Bearer {SECRET}",
+                "x-mine": SECRET,
+                "x-plain": "shown",
+            },
         )
         exchange.attempt()
         exchange.response({"content-type": "application/json", "set-cookie": SECRET})

@@ -408,3 +408,10 @@ def test_after_a_local_reply_the_next_attempts_answer_counts():
     exchange.response()
     reply = exchange.piece(b'{"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}', eos=True)
     assert reply.metadata["total"] == 3
+
+
+def test_a_credential_for_one_backend_does_not_reach_another():
+    brings = openai_backend(auth={**API_KEY, "credentialOverride": {"headerName": "X-My-Key"}})
+    exchange = gateway(brings, openai_backend(SECOND_BACKEND)).exchange()
+    exchange.request(b'{"model":"m"}', {"x-my-key": "sk-client"})
+    assert "x-my-key" in exchange.attempt(SECOND_BACKEND).remove

@@ -131,3 +131,24 @@ def test_a_directory_is_a_bundle(tmp_path):
 
 def test_no_files_are_no_findings():
     assert check_files([], own_version=None, relaxed_version=False, out=io.StringIO()) == OK
+
+
+@pytest.mark.parametrize("data", [b"", b" \n"])
+def test_an_empty_document_is_a_finding(check, data):
+    code, lines = check(data)
+    assert code == FINDINGS
+    assert "the document is empty" in lines[0]
+
+
+def test_backends_that_nothing_serves_are_named(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(
+        '{"backends":[{"name":"a","schema":{"name":"OpenAI"}},{"name":"b","schema":{"name":"AWSBedrock"}}]}'
+    )
+    out = io.StringIO()
+    served = frozenset({"OpenAI"})
+    assert check_files([path], own_version=None, relaxed_version=False, out=out, served_schemas=served) == OK
+    named = [line for line in out.getvalue().splitlines() if "schema.name" in line]
+    assert len(named) == 1
+    assert "backends[1].schema.name" in named[0]
+    assert "AWSBedrock" in named[0]

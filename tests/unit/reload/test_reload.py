@@ -238,6 +238,18 @@ def test_a_refused_config_leaves_the_last_good_one(path):
     assert line["path"] == str(path)
 
 
+@pytest.mark.parametrize("data", [b"", b"\n"])
+def test_an_empty_document_never_goes_live(path, data):
+    async def story():
+        async with following(path) as scene:
+            replace(path, data)
+            await scene.until(lambda: scene.status.failing)
+            assert scene.live == "u-a"
+            assert scene.status.refused.reason == "failed to load config: the document is empty"
+
+    asyncio.run(story())
+
+
 def test_going_back_to_the_live_config_clears_the_refusal(path):
     async def story():
         async with following(path) as scene:

@@ -350,7 +350,7 @@ def test_a_port_that_is_taken():
     run(story())
 
 
-@pytest.mark.parametrize("address", ["localhost", "127.0.0.1:http", "", ":"])
+@pytest.mark.parametrize("address", ["localhost", "127.0.0.1:http", "", ":", ":65536"])
 def test_an_address_that_is_none(address):
     async def story():
         with pytest.raises(ListenError, match='expected "host:port"'):
