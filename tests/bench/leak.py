@@ -3,8 +3,8 @@
 A raw HTTP/2 client opens streams on a loopback connection, exchanges messages on each, and resets it as Envoy does.
 The resident size of the server process is printed at every step; at the end, the slope per 100 000 streams.
 
-    python tests/bench/leak.py --streams 200000
-    python tests/bench/leak.py --streams 200000 --handler return     # a variant to compare with, see HANDLERS
+    python -m tests.bench.leak --streams 200000
+    python -m tests.bench.leak --streams 200000 --handler return     # a variant to compare with, see HANDLERS
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ def requests() -> list[bytes]:
     headers = pb.ProcessingRequest(request_headers=pb.HttpHeaders(headers=pb.HeaderMap()))
     for name, value in ((":path", "/v1/chat/completions"), (":method", "POST"), ("x-request-id", "bench")):
         headers.request_headers.headers.headers.add(key=name, raw_value=value.encode())
-    body = pb.ProcessingRequest(request_body=pb.HttpBody(body=b'{"model":"m"}' * 20, end_of_stream=True))
+    question = b'{"model":"m","stream":true,"messages":["' + b"x" * 200 + b'"]}'
+    body = pb.ProcessingRequest(request_body=pb.HttpBody(body=question, end_of_stream=True))
     return [grpc_message(headers), grpc_message(body)]
 
 
@@ -154,6 +155,19 @@ class Echo:
 class EchoProcessor:
     def open(self) -> Echo:
         return Echo()
+
+
+def whole_processor():
+    """The core on a config with a cost rule, so that each stream parses a body, forces usage and keeps state."""
+    from extproc.exchange.stream import Processor
+    from extproc.runtime import build_runtime
+    from extproc.telemetry.metrics import Metrics
+    from filter_config.load import decode
+
+    decoded = decode(b'{"version":"dev","globalLLMRequestCosts":[{"metadataKey":"k","type":"TotalToken"}]}')
+    processor = Processor(metrics=Metrics())
+    processor.runtime = build_runtime(decoded.config, digest="bench")
+    return processor
 
 
 async def handle_and_return(_: object, context: aio.ServicerContext) -> None:
@@ -196,10 +210,11 @@ HANDLERS = {
 
 
 async def serve(name: str) -> None:
-    if name == "product":
+    if name in ("product", "transport"):
         from extproc.transport.grpc_aio import GrpcServer
 
-        server = GrpcServer(EchoProcessor(), is_serving=lambda: True)
+        processor = whole_processor() if name == "product" else EchoProcessor()
+        server = GrpcServer(processor, is_serving=lambda: True)
         address = server.listen("127.0.0.1:0")
         await server.start()
         print(address.rpartition(":")[2], flush=True)
@@ -263,7 +278,7 @@ def measure(name: str, streams: int, step: int, batch: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--serve", metavar="HANDLER", help=argparse.SUPPRESS)
-    parser.add_argument("--handler", default="product", choices=["product", *HANDLERS])
+    parser.add_argument("--handler", default="product", choices=["product", "transport", *HANDLERS])
     parser.add_argument("--streams", type=int, default=1_000_000)
     parser.add_argument("--step", type=int, default=0, help="streams between two figures; a tenth by default")
     parser.add_argument("--batch", type=int, default=64, help="streams open at the same time")
