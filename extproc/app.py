@@ -176,14 +176,24 @@ class App:
         while self.processor.requests_awaiting_response and time.monotonic() < deadline:
             if await self._hurried_within(_LOOK_AGAIN):
                 break
-        finishing = asyncio.create_task(self._grpc.stop(0 if self._hurry.is_set() else settings.shutdown_timeout))
+        await self._stop_grpc(0 if self._hurry.is_set() else settings.shutdown_timeout)
+        self._serving = False
+
+    async def _stop_grpc(self, grace: float) -> None:
+        """Stop within ``grace`` seconds, or at once when a second signal comes.
+
+        Never twice without grace: grpc.aio then touches a server that the other call has destroyed, and crashes.
+        """
+        if not grace:
+            await self._grpc.stop(0)
+            return
+        finishing = asyncio.create_task(self._grpc.stop(grace))
         hurry = asyncio.create_task(self._hurry.wait())
         await asyncio.wait({finishing, hurry}, return_when=asyncio.FIRST_COMPLETED)
         if not finishing.done():
             await self._grpc.stop(0)
         hurry.cancel()
         await finishing
-        self._serving = False
 
     async def _hurried_within(self, seconds: float) -> bool:
         """Wait so long, or until a second signal; whether it came."""
@@ -283,6 +293,8 @@ def _announce(settings: Settings, environ: Mapping[str, str]) -> None:
         configPath=settings.config_path,
         configBundlePath=settings.config_bundle_path,
     )
+    if settings.ignored:
+        _log.warning("arguments are not read, the first of them is no flag", arguments=" ".join(settings.ignored))
     without_effect = (*settings.pending, *wanted_exports(environ))
     if without_effect:
         _log.warning("settings without effect in this version", settings=",".join(without_effect))

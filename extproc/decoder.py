@@ -169,5 +169,13 @@ def work(source: BinaryIO, sink: BinaryIO) -> None:
         sink.flush()
 
 
+def main() -> None:
+    try:
+        work(sys.stdin.buffer, sys.stdout.buffer)
+    except BrokenPipeError:
+        # The processor has gone. Nobody is left to tell, and the interpreter must not try it at its last flush.
+        os._exit(0)
+
+
 if __name__ == "__main__":
-    work(sys.stdin.buffer, sys.stdout.buffer)
+    main()

@@ -71,10 +71,10 @@ class Flag:
         return f"EXTPROC_{self.field.upper()}"
 
 
-def parse_flags(argv: Sequence[str], flags: Sequence[Flag]) -> dict[str, object]:
-    """The values given on a command line, by field; the last one of a repeated flag wins.
+def parse_flags(argv: Sequence[str], flags: Sequence[Flag]) -> tuple[dict[str, object], tuple[str, ...]]:
+    """The values given on a command line, by field, and the arguments that were not read.
 
-    Reading stops at the first argument that is not a flag, or after ``--``; the rest is ignored.
+    The last one of a repeated flag wins. Reading stops at the first argument that is not a flag, or after ``--``.
 
     Raises:
         FlagError: unknown flag, missing or malformed value, or a request for help.
@@ -84,7 +84,10 @@ def parse_flags(argv: Sequence[str], flags: Sequence[Flag]) -> dict[str, object]
     rest = list(reversed(argv))
     while rest:
         argument = rest.pop()
-        if len(argument) < 2 or not argument.startswith("-") or argument == "--":
+        if argument == "--":
+            break
+        if len(argument) < 2 or not argument.startswith("-"):
+            rest.append(argument)
             break
         name, separator, text = _split(argument)
         flag = _find(name, table)
@@ -96,7 +99,7 @@ def parse_flags(argv: Sequence[str], flags: Sequence[Flag]) -> dict[str, object]
                 raise FlagError(f"flag needs an argument: -{name}")
             text = rest.pop()
         given[flag.field] = convert(flag.kind, text, f"flag -{name}")
-    return given
+    return given, tuple(reversed(rest))
 
 
 def _split(argument: str) -> tuple[str, str, str]:

@@ -95,6 +95,7 @@ _PREFIXES: Final = EndpointPrefixes()
 class Settings:
     """The knobs of one process (contract, flags 1.2; the last group is ours).
 
+    ``ignored`` are the arguments behind the first one that is not a flag, which are not read.
     ``pending`` lists the flags that were given but belong to a feature that is not here yet.
     """
 
@@ -195,6 +196,7 @@ class Settings:
     ] = 5.0
 
     pending: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
     @property
     def span_attributes(self) -> HeaderAttributes:
@@ -227,12 +229,14 @@ class Settings:
         """
         table = knobs()
         flags = tuple(table)
-        given = _from_environment(flags, environ) | parse_flags(argv, flags)
+        from_flags, ignored = parse_flags(argv, flags)
+        given = _from_environment(flags, environ) | from_flags
         values, faults = _validate(given)
         if faults:
-            raise SettingsError("\n".join(faults))
+            hint = [f"arguments from {quote(ignored[0])} on were not read: it is no flag"] if ignored else []
+            raise SettingsError("\n".join(faults + hint))
         pending = tuple(flag.camel for flag, knob in table.items() if knob.pending and flag.field in given)
-        return cls(**values, pending=pending)
+        return cls(**values, pending=pending, ignored=ignored)
 
 
 def knobs() -> dict[Flag, Knob]:

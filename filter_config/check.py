@@ -115,4 +115,9 @@ def _summary(config: Config | None) -> str:
     if config is None:
         return ""
     costs = len(config.llm_request_costs) + len(config.global_llm_request_costs)
-    return f" ({len(config.backends)} backends, {costs} cost rules, {len(config.models)} models)"
+    counts = ((len(config.backends), "backend"), (costs, "cost rule"), (len(config.models), "model"))
+    return f" ({', '.join(_count(number, what) for number, what in counts)})"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from deploy.demo.options import Parser, port
 from deploy.demo.screen import Screen
 
 if TYPE_CHECKING:
@@ -26,11 +27,11 @@ _DEFAULT_PORT: Final = 1975
 
 def main(argv: Sequence[str]) -> int:
     """Run the demo. Gives 0 when all was well, 1 when it was not, 130 when it was interrupted before it was done."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="extproc demo", description="A real Envoy, the processor, two stand-in upstreams and a rate limit service."
     )
     parser.add_argument("--once", action="store_true", help="do the walk and exit, with status 0 or 1")
-    parser.add_argument("--port", type=int, help=f"port of the gateway (default {_DEFAULT_PORT}, or any that is free)")
+    parser.add_argument("--port", type=port, help=f"port of the gateway (default {_DEFAULT_PORT}, or any that is free)")
     parser.add_argument("--keep-logs", type=Path, metavar="DIR", help="keep configs and logs in this directory")
     parser.add_argument("--redis-url", help="keep the budgets in Redis, for example redis://127.0.0.1:6379/0")
     arguments = parser.parse_args(argv)

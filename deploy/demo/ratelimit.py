@@ -7,10 +7,10 @@ have been spent.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import math
+import re
 import signal
 import sys
 import threading
@@ -19,6 +19,7 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import grpc
 from limits.aio.strategies import FixedWindowRateLimiter
@@ -26,6 +27,7 @@ from limits.errors import ConfigurationError
 from limits.storage import storage_from_string
 
 from deploy.demo import budgets
+from deploy.demo.options import Parser
 from protos import rate_limit_pb2 as pb
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 SERVICE: Final = "envoy.service.ratelimit.v3.RateLimitService"
 MEMORY: Final = "memory://"
+_REDIS_PORT: Final = 6379
+_WANTED_STORAGE: Final = "redis://HOST:PORT/DB"
 _REMEMBERED: Final = 10_000
 
 _OK: Final = pb.RateLimitResponse.OK
@@ -208,7 +212,7 @@ async def start_server(limiter: RateLimiter, address: str) -> tuple[grpc.aio.Ser
 
 def main(argv: Sequence[str] | None = None) -> int:
     """``python -m deploy.demo.ratelimit``: the service alone, until SIGTERM or Ctrl-C."""
-    parser = argparse.ArgumentParser(prog="python -m deploy.demo.ratelimit", description="A small rate limit service.")
+    parser = Parser(prog="python -m deploy.demo.ratelimit", description="A small rate limit service.")
     parser.add_argument("--config", type=Path, required=True, help="budgets, in the format of envoyproxy/ratelimit")
     parser.add_argument("--address", default="127.0.0.1:8081", help="where to listen (default %(default)s)")
     parser.add_argument("--redis-url", default=MEMORY, help="keep the budgets in Redis: redis://host:port/db")
@@ -236,34 +240,51 @@ async def _serve_until_signal(limiter: RateLimiter, address: str) -> None:
 
 
 class _Storage:
-    """A storage of the ``limits`` library, and the Redis connections that it leaves to us to close."""
+    """A storage of the ``limits`` library, and the Redis connections that it leaves to us to close.
+
+    Nothing that is said about it repeats its URL, which may hold a password: host and port have to do.
+    """
 
     def __init__(self, url: str) -> None:
-        self._url = url
         self._pool: ConnectionPool | None = None
-        options: dict[str, object] = {}
-        if url.startswith(("redis://", "rediss://")):
-            from redis.asyncio import ConnectionPool  # noqa: PLC0415 - most demos keep their budgets in memory
+        self._where = "memory"
+        if url == MEMORY:
+            self.of_limits: Storage = storage_from_string(f"async+{MEMORY}")
+            return
+        self._where = _redis_address(url)
+        from redis.asyncio import ConnectionPool  # noqa: PLC0415 - most demos keep their budgets in memory
 
-            self._pool = ConnectionPool.from_url(url)
-            options = {"implementation": "redispy", "connection_pool": self._pool}
         try:
-            self.of_limits: Storage = storage_from_string(f"async+{url}", **options)
-        except ConfigurationError as error:
-            raise StorageUnusable(f"unusable storage {self._scheme}: {error}") from error
+            self._pool = ConnectionPool.from_url(url)
+            self.of_limits = storage_from_string(
+                f"async+redis://{self._where}", implementation="redispy", connection_pool=self._pool
+            )
+        except (ConfigurationError, ValueError) as error:
+            raise StorageUnusable(f"unusable storage: {_WANTED_STORAGE} is needed") from error
 
     async def check(self) -> None:
         if not await self.of_limits.check():
-            raise StorageUnusable(f"no answer from the storage at {self._scheme}")
+            raise StorageUnusable(f"no answer from Redis at {self._where}")
 
     async def close(self) -> None:
         if self._pool is not None:
             await self._pool.aclose()
 
-    @property
-    def _scheme(self) -> str:
-        """The URL as far as it may be shown: what follows can be a password."""
-        return f"{self._url.partition('://')[0]}://"
+
+def _redis_address(url: str) -> str:
+    """Host and port of a Redis.
+
+    Raises:
+        StorageUnusable: the URL is not one of a Redis.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port or _REDIS_PORT
+    except ValueError:
+        host = None
+    if host is None or parts.scheme not in {"redis", "rediss"} or not re.fullmatch(r"/?|/[0-9]+", parts.path):
+        raise StorageUnusable(f"unusable storage: {_WANTED_STORAGE} is needed")
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _wire(limit: RateLimitItem) -> pb.RateLimitResponse.RateLimit:

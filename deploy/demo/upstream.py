@@ -6,7 +6,6 @@ was asked for and the stand-in that answered. It can be told to fail, which is w
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import socket
@@ -18,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.routing import Route
+
+from deploy.demo.options import Parser, port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 _REMEMBERED: Final = 100
 _CREATED: Final = 1_700_000_000
+_LOWEST_FAILURE: Final = 400
+_HIGHEST_FAILURE: Final = 599
+_LONGEST_PAUSE: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +69,15 @@ class Script:
     seen: deque[Seen] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     usages: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
+    def follow(self, wanted: Mapping[str, Any]) -> None:
+        """Behave as told: without ``failing`` it stops to fail, without ``pause`` it keeps its pace."""
+        self.failing = wanted.get("failing")
+        self.pause = wanted.get("pause", self.pause)
+
+    def state(self) -> dict[str, Any]:
+        """How it behaves now."""
+        return {"name": self.name, "failing": self.failing, "pause": self.pause}
+
 
 def application(script: Script) -> Starlette:
     """The OpenAI API, and beside it ``/standin`` to read what was seen and to change how it behaves."""
@@ -90,12 +103,12 @@ def application(script: Script) -> Starlette:
 
     async def standin(request: Request) -> Response:
         if request.method == "PUT":
-            wanted = await request.json()
-            script.failing = wanted.get("failing")
-            script.pause = wanted.get("pause", script.pause)
-        return JSONResponse(
-            {"name": script.name, "failing": script.failing, "seen": [_as_document(seen) for seen in script.seen]}
-        )
+            try:
+                script.follow(_behaviour(await request.body()))
+            except ValueError as error:
+                return PlainTextResponse(f"{error}\n", 400)
+            return JSONResponse(script.state())
+        return JSONResponse(script.state() | {"seen": [_as_document(seen) for seen in script.seen]})
 
     routes = [Route(path, completion, methods=["POST"]) for path in _ANSWERS]
     routes += [Route("/v1/models", models), Route("/standin", standin, methods=["GET", "PUT"])]
@@ -131,6 +144,27 @@ class Upstream:
 
     def _run(self) -> None:
         asyncio.run(self._server.serve(sockets=[self._socket]))
+
+
+def _behaviour(body: bytes) -> dict[str, Any]:
+    """What a ``PUT /standin`` wants.
+
+    Raises:
+        ValueError: it is not what it should be; the message is a line for the one who typed it.
+    """
+    try:
+        wanted = json.loads(body)
+    except (ValueError, RecursionError):
+        raise ValueError("the body is not JSON") from None
+    if not isinstance(wanted, dict) or not wanted.keys() <= {"failing", "pause"}:
+        raise ValueError('an object is needed: {"failing": 503} or {"failing": null}, and "pause" in seconds')
+    failing, pause = wanted.get("failing"), wanted.get("pause", 0)
+    if failing is not None and (type(failing) is not int or not _LOWEST_FAILURE <= failing <= _HIGHEST_FAILURE):
+        raise ValueError(f"failing: a status from {_LOWEST_FAILURE} to {_HIGHEST_FAILURE} is needed, or null")
+    # NaN, too, is JSON for this parser; it is neither above nor below anything.
+    if type(pause) not in (int, float) or not 0 <= pause <= _LONGEST_PAUSE:
+        raise ValueError(f"pause: seconds from 0 to {_LONGEST_PAUSE} are needed")
+    return wanted
 
 
 async def _remember(script: Script, request: Request) -> Seen:
@@ -246,10 +280,10 @@ def _event(document: Mapping[str, Any]) -> bytes:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """``python -m deploy.demo.upstream``: one stand-in, until SIGTERM or Ctrl-C."""
-    parser = argparse.ArgumentParser(prog="python -m deploy.demo.upstream", description="A stand-in OpenAI upstream.")
+    parser = Parser(prog="python -m deploy.demo.upstream", description="A stand-in OpenAI upstream.")
     parser.add_argument("--name", default="standin", help="what it calls itself in its answers (default %(default)s)")
     parser.add_argument("--host", default="127.0.0.1", help="where to listen (default %(default)s)")
-    parser.add_argument("--port", type=int, default=8000, help="port (default %(default)s)")
+    parser.add_argument("--port", type=port, default=8000, help="port (default %(default)s)")
     parser.add_argument("--pause", type=float, default=0.05, help="seconds between pieces of a stream")
     arguments = parser.parse_args(argv)
     script = Script(name=arguments.name, pause=arguments.pause)

@@ -21,7 +21,6 @@ CONTENT_LENGTH_KEY: Final = "content_length"
 
 # Headers.
 MODEL_HEADER: Final = "x-ai-eg-model"
-INTERNAL_REQUEST_ID_HEADER: Final = "x-ai-eg-internal-req-id"
 
 # HTTP filters. The processor's filter has the same name at router level and at upstream level.
 EXT_PROC_FILTER: Final = "envoy.filters.http.ext_proc/aigateway"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import httpx
 import pytest
 
-from deploy.envoy.model import HeaderDescriptor, TokenBudget
+from deploy.envoy.model import HeaderDescriptor, StaticDescriptor, TokenBudget
 from tests.dataplane.harness import envoy_document
 from tests.dataplane.harness.documents import backend, cost, filter_config, route, rule
 from tests.dataplane.harness.envoy_document import edited
@@ -19,7 +20,7 @@ QUESTION = {"model": "small", "messages": [{"role": "user", "content": "Hello?"}
 BUDGET = TokenBudget(descriptors=(HeaderDescriptor(header="x-user-id", key="user"),), cost_key="tokens")
 LIMITS = {
     "domain": "facts",
-    "descriptors": [{"key": "user", "rate_limit": {"unit": "hour", "requests_per_unit": 1000}}],
+    "descriptors": [{"key": key, "rate_limit": {"unit": "hour", "requests_per_unit": 1000}} for key in ("user", "all")],
 }
 
 
@@ -188,6 +189,89 @@ def test_among_a_routes_own_rate_limits_the_addend_is_ignored(start, start_rate_
 
     limiter.wait_until_charged(("user", "ann"), amount=2)
     assert charges(limiter, "ann") == [1, 1]
+
+
+PRIORITIES = {"shared out": ((0, 0), {"one", "two"}), "the second one waits for a failure": ((0, 1), {"one"})}
+
+
+@pytest.mark.parametrize(("priorities", "asked"), PRIORITIES.values(), ids=PRIORITIES)
+def test_backends_of_one_priority_share_the_requests(start_stack, start_upstream, priorities, asked):
+    upstreams = [start_upstream("one"), start_upstream("two")]
+    ranked = rule(*upstreams, models=["small"])
+    backends = tuple(replace(one, priority=rank) for one, rank in zip(ranked.backends, priorities, strict=True))
+    where = route(replace(ranked, backends=backends))
+    stack = start_stack(routes=[where], config=filter_config(*(backend(name) for name, _ in where.backend_names())))
+    for upstream in upstreams:
+        upstream.always(json_reply(chat_completion("m")))
+
+    assert {post(stack).status_code for _ in range(10)} == {200}
+    assert {upstream.name for upstream in upstreams if upstream.requests} == asked
+
+
+def user_in_metadata(document):
+    """Identity as an authentication filter leaves it: in dynamic metadata, which nobody removes."""
+    config = {
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.header_to_metadata.v3.Config",
+        "request_rules": [{"header": "x-user-id", "on_header_present": {"metadata_namespace": "auth", "key": "user"}}],
+    }
+    filters = envoy_document.manager(document)["http_filters"]
+    filters.insert(0, {"name": "envoy.filters.http.header_to_metadata", "typed_config": config})
+    action = {"metadata": {"metadata_key": {"key": "auth", "path": [{"key": "user"}]}, "descriptor_key": "user"}}
+    for entry in envoy_document.routes(document):
+        limits = entry["typed_per_filter_config"].get("envoy.filters.http.ratelimit", {}).get("rate_limits", ())
+        for limit in limits:
+            if "request_headers" in limit["actions"][0]:
+                limit["actions"] = [action]
+
+
+def user_removed_by_the_route(document):
+    for entry in envoy_document.routes(document):
+        entry.setdefault("request_headers_to_remove", []).append("x-user-id")
+
+
+def unchanged(_):
+    """Envoy's configuration as it is built."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Removal:
+    backend: dict = field(default_factory=dict)
+    edit: Callable = unchanged
+    charged: list
+
+
+OF_THE_BACKEND = {"httpHeaderMutation": {"remove": ["x-user-id"]}}
+REMOVALS = {
+    "by nobody": Removal(charged=[0, 18]),
+    "by the backend": Removal(backend=OF_THE_BACKEND, charged=[0]),
+    "by the route": Removal(edit=user_removed_by_the_route, charged=[0]),
+    "by the backend, with a budget that reads metadata": Removal(
+        backend=OF_THE_BACKEND, edit=user_in_metadata, charged=[0, 18]
+    ),
+}
+
+
+@pytest.mark.parametrize("removal", REMOVALS.values(), ids=REMOVALS)
+def test_a_budget_whose_header_has_been_removed_is_not_charged(start_stack, start_rate_limit, upstream, removal):
+    limiter, service = start_rate_limit(LIMITS)
+    everyone = TokenBudget(descriptors=(StaticDescriptor(key="all", value="all"),), cost_key="tokens")
+    where = route(rule(upstream, models=["small"]), budgets=(BUDGET, everyone))
+    entry = backend(where.backend_name(0, 0), key="sk", **removal.backend)
+    stack = start_stack(
+        routes=[where],
+        config=filter_config(entry, globalLLMRequestCosts=[cost("tokens")]),
+        cost_keys=["tokens"],
+        rate_limit=service,
+        rewrite=edited(removal.edit),
+    )
+    upstream.always(json_reply(chat_completion("m", prompt=11, completion=7)))
+
+    assert post(stack, **{"x-user-id": "ann", "x-request-id": "removed"}).status_code == 200
+
+    # One call to the service carries all charges of a request: once one is there, so are the others.
+    limiter.wait_until_charged(("all", "all"), amount=18)
+    assert charges(limiter, "ann") == removal.charged
+    assert stack.access_log.wait_for("removed")["costs"] == {"tokens": 18}
 
 
 def test_a_restart_of_the_processor_is_bridged(start, upstream):

@@ -36,7 +36,7 @@ def check(tmp_path):
 
 
 def test_a_good_file_is_one_line(check):
-    assert check(GOOD) == (OK, ["0.yaml: ok (1 backends, 0 cost rules, 1 models)"])
+    assert check(GOOD) == (OK, ["0.yaml: ok (1 backend, 0 cost rules, 1 model)"])
 
 
 def test_warnings_are_told_and_do_not_fail(check):
@@ -44,7 +44,7 @@ def test_warnings_are_told_and_do_not_fail(check):
     assert code == OK
     assert lines == [
         "0.yaml:weight: warning: unknown key 'weight' is ignored; remove it",
-        "0.yaml: ok (1 backends, 0 cost rules, 1 models)",
+        "0.yaml: ok (1 backend, 0 cost rules, 1 model)",
     ]
 
 

@@ -59,7 +59,22 @@ ACCEPTED = {
 
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_accepted(name):
-    assert parse_flags(ACCEPTED[name].argv, FLAGS) == ACCEPTED[name].values
+    given, _ = parse_flags(ACCEPTED[name].argv, FLAGS)
+    assert given == ACCEPTED[name].values
+
+
+UNREAD = {
+    "a word": (["-configPath=x", "word", "-configPath=y"], ("word", "-configPath=y")),
+    "a dash": (["-", "-configPath=y"], ("-", "-configPath=y")),
+    "behind two dashes": (["--", "word"], ("word",)),
+    "nothing": (["-configPath=x"], ()),
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_what_is_not_read_is_told(name):
+    argv, unread = UNREAD[name]
+    assert parse_flags(argv, FLAGS)[1] == unread
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ SERVICE = {
     "properties": {
         "image": {"type": "string", "pattern": r"^[a-z0-9./-]+:[A-Za-z0-9._-]+$"},
         "build": BUILD,
+        "pull_policy": {"enum": ["always", "never", "missing", "build"]},
         "command": WORDS,
         "entrypoint": WORDS,
         "environment": {"type": "object", "additionalProperties": {"type": "string"}},
@@ -78,6 +79,7 @@ COMPOSE = {
 HERE = command.HERE
 DOCUMENT = yaml.safe_load((HERE / "docker-compose.yaml").read_text())
 SERVICES = DOCUMENT["services"]
+IMAGE = SERVICES["extproc"]["image"]
 ENVOY = yaml.safe_load((HERE / files.ENVOY).read_text())
 
 
@@ -166,8 +168,30 @@ def test_what_is_published_is_listened_on():
     }
 
     assert published("envoy") == ports
-    assert published("extproc") == {int(flag("extproc", "-adminPort"))}
-    assert [name for name in SERVICES if published(name)] == ["envoy", "extproc"]
+    assert published("extproc") == {int(SERVICES["extproc"]["environment"]["EXTPROC_ADMIN_PORT"])}
+    assert published("alpha") == {int(flag("alpha", "--port"))}
+    assert published("beta") == {int(flag("beta", "--port"))}
+    assert [name for name in SERVICES if published(name)] == ["envoy", "extproc", "alpha", "beta"]
+
+
+def test_the_admin_port_has_no_flag_that_beats_the_variable_of_the_health_check():
+    assert not [word for word in SERVICES["extproc"]["command"] if "admin" in word.lower()]
+
+
+def test_no_port_of_the_host_is_published_twice():
+    taken = [port.rsplit(":", 1)[0] for service in SERVICES.values() for port in service.get("ports", ())]
+
+    assert len(set(taken)) == len(taken)
+
+
+def test_one_service_builds_the_image_and_the_others_wait_for_it():
+    ours = {name: service for name, service in SERVICES.items() if service["image"] == IMAGE}
+
+    assert [name for name, service in SERVICES.items() if "build" in service] == ["extproc"]
+    assert ours.keys() == {"extproc", "alpha", "beta"}
+    for name in ours.keys() - {"extproc"}:
+        assert ours[name]["pull_policy"] == "never"
+        assert "extproc" in ours[name]["depends_on"]
 
 
 def published(service):
@@ -181,15 +205,20 @@ def test_the_rate_limit_service_finds_redis():
     assert port == "6379"
 
 
-@pytest.mark.parametrize("name", [name for name, service in SERVICES.items() if "build" in service])
+@pytest.mark.parametrize("name", [name for name, service in SERVICES.items() if service["image"] == IMAGE])
 def test_our_containers_are_locked_down(name):
     service = SERVICES[name]
 
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     assert "no-new-privileges:true" in service["security_opt"]
-    context = (HERE / service["build"]["context"]).resolve()
-    assert (context / service["build"]["dockerfile"]).is_file()
+
+
+def test_the_image_is_built_from_this_tree():
+    build = SERVICES["extproc"]["build"]
+    context = (HERE / build["context"]).resolve()
+
+    assert (context / build["dockerfile"]).is_file()
     assert context == Path(command.__file__).resolve().parents[2]
 
 

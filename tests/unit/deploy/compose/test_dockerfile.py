@@ -78,11 +78,49 @@ def test_the_health_check_asks_the_admin_port():
 
 
 def test_requirements_are_installed_by_hash():
-    installs = [rest for keyword, rest in BUILD if keyword == "RUN" and "pip install" in rest]
+    installs = [command for command in commands() if " install " in command]
 
-    assert "--require-hashes -r requirements/runtime.txt" in installs[0]
-    assert "--no-deps --no-build-isolation ." in installs[1]
-    assert "--hash=sha256:" in (ROOT / "requirements" / "runtime.txt").read_text()
+    assert [command.split(" install ")[1] for command in installs] == [
+        "--require-hashes -r requirements/runtime.txt",
+        "--require-hashes -r requirements/build.txt",
+        "--no-deps dist/*.whl",
+    ]
+    for name in ("runtime.txt", "build.txt"):
+        assert "--hash=sha256:" in (ROOT / "requirements" / name).read_text()
+
+
+def commands():
+    return [command.strip() for keyword, rest in BUILD if keyword == "RUN" for command in re.split(r"\s+&&\s+", rest)]
+
+
+def test_what_builds_is_not_in_what_runs():
+    into_the_image = [command for command in commands() if "/opt/extproc" in command]
+
+    assert not [command for command in into_the_image if "build.txt" in command]
+    assert "--without-pip" in into_the_image[0]
+    assert "--no-build-isolation" in next(command for command in commands() if "pip wheel" in command)
+    assert last("COPY") == "--from=build /opt/extproc /opt/extproc"
+    assert not re.search("^hatchling==", (ROOT / "requirements" / "runtime.txt").read_text(), re.MULTILINE)
+    for name in ("build.txt", "demo.txt", "dev.txt"):
+        assert re.search("^hatchling==", (ROOT / "requirements" / name).read_text(), re.MULTILINE)
+
+
+def test_one_version_of_each_requirement_in_all_files():
+    pins = [
+        dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", (ROOT / "requirements" / name).read_text(), re.MULTILINE))
+        for name in ("dev.txt", "demo.txt", "build.txt", "runtime.txt")
+    ]
+
+    for others in pins[1:]:
+        assert others.items() <= pins[0].items()
+
+
+def test_what_is_copied_is_not_kept_out_of_the_context():
+    ignored = {line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and line[0] != "#"}
+    copied = {word.split("/")[0] for keyword, rest in BUILD if keyword == "COPY" for word in rest.split()[:-1]}
+
+    assert {".git", ".venv", "tests", "**/__pycache__"} <= ignored
+    assert not ignored & copied
 
 
 @pytest.mark.parametrize("source", [word for keyword, rest in BUILD if keyword == "COPY" for word in rest.split()[:-1]])
@@ -95,6 +133,6 @@ def test_every_package_of_the_distribution_is_copied():
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    copied = {rest.split()[0] for keyword, rest in BUILD if keyword == "COPY"}
+    copied = {word for keyword, rest in BUILD if keyword == "COPY" for word in rest.split()[:-1]}
 
     assert set(packages) <= copied

@@ -21,8 +21,7 @@ def _signals():
 def test_a_storage_that_cannot_be_used(capsys):
     assert cli.main(["--once", "--redis-url", "floppy://x"]) == 1
 
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("extproc demo: unusable storage floppy://")
+    assert capsys.readouterr().err == "extproc demo: unusable storage: redis://HOST:PORT/DB is needed\n"
 
 
 def test_without_the_extra(capsys, monkeypatch):
@@ -37,9 +36,21 @@ def test_without_the_extra(capsys, monkeypatch):
     assert line == "extproc demo: limits is missing: install the extra 'demo' (pip install 'envoy-llm-extproc[demo]')"
 
 
-def test_a_wrong_option(capsys):
+WRONG = {
+    "option that there is not": (["--twice"], "unrecognized arguments: --twice"),
+    "port that is too high": (["--port", "99999"], "'99999' is not a port: a number from 0 to 65535 is needed"),
+    "port that is negative": (["--port=-1"], "'-1' is not a port: a number from 0 to 65535 is needed"),
+    "port that is a word": (["--port", "http"], "'http' is not a port: a number from 0 to 65535 is needed"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "complaint"), WRONG.values(), ids=WRONG)
+def test_a_wrong_option(arguments, complaint, capsys):
     with pytest.raises(SystemExit) as ended:
-        cli.main(["--twice"])
+        cli.main(arguments)
 
     assert ended.value.code == 2
-    assert "usage: extproc demo" in capsys.readouterr().err
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("extproc demo: ")
+    assert complaint in line
+    assert line.endswith("; see extproc demo --help")

@@ -168,16 +168,28 @@ def test_a_redis_that_is_not_there():
     with pytest.raises(StorageUnusable) as caught:
         server.start()
 
-    assert str(caught.value) == "no answer from the storage at redis://"
+    assert str(caught.value) == f"no answer from Redis at 127.0.0.1:{port}"
 
 
-STORAGES = {"unknown": "floppy://a", "nothing": "://"}
+STORAGES = {
+    "unknown": "floppy://a:secret@b",
+    "nothing": "://",
+    "no scheme": "127.0.0.1:6379",
+    "no host": "redis://:secret@/0",
+    "port that is none": "redis://:secret@a:secret/0",
+    "brackets that do not close": "redis://:secret@[::1",
+    "database that is none": "redis://:secret@a/secret",
+    "password with a slash": "redis://:se/cret@a/0",
+    "another server": "mongodb://u:secret@a",
+}
 
 
 @pytest.mark.parametrize("url", STORAGES.values(), ids=STORAGES)
 def test_an_unusable_storage(url):
-    with pytest.raises(StorageUnusable, match="unusable storage"):
+    with pytest.raises(StorageUnusable) as caught:
         RateLimiter(LIMITS, storage_url=url)
+
+    assert str(caught.value) == "unusable storage: redis://HOST:PORT/DB is needed"
 
 
 def test_the_command_says_in_one_line_what_is_wrong(tmp_path, capsys):

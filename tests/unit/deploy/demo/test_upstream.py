@@ -82,6 +82,50 @@ def test_it_fails_when_told_to(client, upstream):
     assert client.chat.completions.create(model="m", messages=MESSAGES).choices
 
 
+def test_told_how_to_behave_it_answers_how_it_does(upstream):
+    control = f"http://127.0.0.1:{upstream.port}/standin"
+    try:
+        told = httpx.put(control, json={"failing": 429, "pause": 0.5})
+    finally:
+        back = httpx.put(control, json={"pause": 0})
+
+    assert (told.status_code, told.json()) == (200, {"name": "alpha", "failing": 429, "pause": 0.5})
+    assert back.json() == {"name": "alpha", "failing": None, "pause": 0}
+
+
+WRONG = {
+    "nothing": b"",
+    "no JSON": b"{failing: 503}",
+    "not UTF-8": b'{"failing": "\xff"}',
+    "nested too deep": b"[" * 100_000,
+    "a list": b"[503]",
+    "a number": b"503",
+    "unknown key": b'{"fail": 503}',
+    "status as text": b'{"failing": "503"}',
+    "status that is a boolean": b'{"failing": true}',
+    "status that does not fail": b'{"failing": 200}',
+    "status that is none": b'{"failing": 999}',
+    "pause as text": b'{"pause": "1"}',
+    "pause of nothing": b'{"pause": null}',
+    "negative pause": b'{"pause": -1}',
+    "endless pause": b'{"pause": Infinity}',
+    "pause that is no number": b'{"pause": NaN}',
+}
+
+
+@pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)
+def test_told_what_it_cannot_do_it_says_so_in_a_line_and_goes_on_as_before(body, upstream):
+    control = f"http://127.0.0.1:{upstream.port}/standin"
+    before = httpx.get(control).json()
+
+    answer = httpx.put(control, content=body)
+
+    assert answer.status_code == 400
+    assert answer.text.count("\n") == 1
+    assert answer.text.endswith("\n")
+    assert httpx.get(control).json() == before
+
+
 def test_a_request_without_a_model(upstream):
     url = f"http://127.0.0.1:{upstream.port}/v1/chat/completions"
 
