@@ -7,7 +7,7 @@ which arguments are options may see them; this one knows from its table which fl
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -157,3 +157,27 @@ _READERS: Final[dict[Kind, Callable[[str], object]]] = {
     Kind.SECONDS: _seconds,
     Kind.MODE: _mode,
 }
+
+
+def pairs(text: str, what: str, form: str) -> Iterator[tuple[int, str, str, str]]:
+    """Read a flag's ``left:right[,left:right…]``, split at the first colon of each and trimmed.
+
+    Args:
+        text: the value of the flag.
+        what: what errors call a pair.
+        form: what errors say that a pair looks like.
+
+    Yields:
+        Position counted from 1, the whole pair, its left and its right side.
+
+    Raises:
+        ValueError: a pair is empty, or has no colon.
+    """
+    for position, raw in enumerate(text.split(","), 1):
+        pair = raw.strip()
+        if not pair:
+            raise ValueError(f"empty {what} pair at position {position}")
+        left, colon, right = (part.strip() for part in pair.partition(":"))
+        if not colon:
+            raise ValueError(f"invalid {what} pair at position {position}: {quote(pair)} (expected format: {form})")
+        yield position, pair, left, right

@@ -13,16 +13,10 @@ import structlog
 
 from extproc.errors import BackendFault
 from extproc.formats import jsonedit
+from filter_config.checks import is_protected
 from filter_config.model import HTTPBodyMutation, HTTPHeaderMutation
 
 _log = structlog.get_logger(__name__)
-
-INTERNAL_PREFIX = "x-ai-eg-"
-
-
-def is_protected(name: str) -> bool:
-    """Whether a header belongs to Envoy or the gateway, so that no configuration may touch it."""
-    return name.startswith((":", INTERNAL_PREFIX)) or name == "x-envoy-original-path"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, get_type_hints
 
-from extproc.flags import Flag, Kind, convert, parse_flags
+from extproc.flags import Flag, Kind, convert, pairs, parse_flags
 from extproc.golang import MAX_INT64, format_duration, quote
 from extproc.paths import EndpointPrefixes
 from extproc.telemetry.attributes import SESSION, HeaderAttributes, merge, parse_header_attributes
@@ -32,15 +32,7 @@ def parse_endpoint_prefixes(text: str) -> EndpointPrefixes:
         ValueError: with the position, counted from 1, of the pair that is wrong.
     """
     given: dict[str, str] = {}
-    for position, raw in enumerate(text.split(","), 1):
-        pair = raw.strip()
-        if not pair:
-            raise ValueError(f"empty endpointPrefixes pair at position {position}")
-        family, colon, prefix = (part.strip() for part in pair.partition(":"))
-        if not colon:
-            raise ValueError(
-                f"invalid endpointPrefixes pair at position {position}: {quote(pair)} (expected format: key:value)"
-            )
+    for position, _, family, prefix in pairs(text, "endpointPrefixes", "key:value"):
         if family not in ("openai", "cohere", "anthropic"):
             raise ValueError(
                 f"unknown endpointPrefixes key {quote(family)} at position {position} "

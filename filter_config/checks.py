@@ -21,7 +21,9 @@ _BREAKS: Final = re.compile(r"[\r\n\0]")
 _BREAKS_FIX: Final = "remove line breaks and NUL characters"
 
 # contract, filter config 3.12: names that configured mutations do not touch.
-_PROTECTED_PREFIXES: Final = (":", "x-ai-eg-")
+INTERNAL_PREFIX: Final = "x-ai-eg-"
+"""Begins the names of headers that only the gateway writes."""
+_PROTECTED_PREFIXES: Final = (":", INTERNAL_PREFIX)
 _PROTECTED_NAME: Final = "x-envoy-original-path"
 
 # contract, filter config 3.11: when the text of a body value stands for JSON rather than for a string.
@@ -115,7 +117,7 @@ def _header_name(name: str, path: str, backend: str, findings: Findings) -> str:
     if findings.has_error(path):
         return name
     lower = name.lower()
-    if _is_protected(lower):
+    if is_protected(lower):
         message = f"{shown(name)} is a protected header; the mutation is ignored"
         findings.warning(
             path, message, "remove it: names with : or x-ai-eg- in front, and x-envoy-original-path, are Envoy's"
@@ -128,7 +130,8 @@ def _header_name(name: str, path: str, backend: str, findings: Findings) -> str:
     return lower
 
 
-def _is_protected(name: str) -> bool:
+def is_protected(name: str) -> bool:
+    """Whether a header, in lower case, belongs to Envoy or the gateway, so that no configuration may touch it."""
     return name.startswith(_PROTECTED_PREFIXES) or name == _PROTECTED_NAME
 
 

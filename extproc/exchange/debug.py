@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extproc.exchange import names
-from extproc.telemetry.redaction import REDACTED, body_placeholder, is_sensitive_header
+from extproc.telemetry.redaction import REDACTED, body_placeholder, redact_headers
 from protos.ext_proc_pb2 import HeaderMutation, HeaderValue, ProcessingRequest, ProcessingResponse
 
 _PATHS = frozenset({":path", names.ORIGINAL_PATH, names.ENVOY_ORIGINAL_PATH})
@@ -63,17 +63,16 @@ def _mutation(mutation: HeaderMutation, secret: frozenset[str]) -> dict[str, obj
 
 
 def _headers(headers: Iterable[HeaderValue], secret: frozenset[str]) -> dict[str, str]:
-    shown = {}
-    for header in headers:
-        name, value = header.key, (header.raw_value or header.value).decode("utf-8", "replace")
-        if name.lower() in secret or is_sensitive_header(name):
-            value = REDACTED
-        elif name in _PATHS:
-            # Some clients put a key into the query.
-            path, mark, _ = value.partition("?")
-            value = f"{path}?{REDACTED}" if mark else path
-        shown[name] = value
-    return shown
+    return dict(redact_headers(((header.key, _value(header)) for header in headers), secret))
+
+
+def _value(header: HeaderValue) -> str:
+    value = (header.raw_value or header.value).decode("utf-8", "replace")
+    if header.key not in _PATHS:
+        return value
+    # Some clients put a key into the query.
+    path, mark, _ = value.partition("?")
+    return f"{path}?{REDACTED}" if mark else path
 
 
 def _body(body: bytes, *, redact: bool) -> str:

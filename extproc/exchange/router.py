@@ -14,8 +14,8 @@ from extproc.exchange.attempt import Attempt, Outcome
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.headers import HeaderDict
 from extproc.exchange.response import ResponseExchange
-from extproc.mutation import INTERNAL_PREFIX, is_protected
 from extproc.runtime import Runtime
+from filter_config.checks import INTERNAL_PREFIX, is_protected
 from protos.ext_proc_pb2 import (
     BUFFERED,
     BUFFERED_PARTIAL,

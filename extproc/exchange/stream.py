@@ -149,9 +149,9 @@ class Stream:
         if self._level:
             return replies.neutral("request_headers")
         headers = read_headers(request.request_headers)
+        owner = self._registry.find(headers.get(names.INTERNAL_REQUEST_ID, ""))
         # Only Envoy's upstream-level filter is set up with attributes. The id in the headers says nothing about the
         # level: backends have seen it, and what a backend knows a client may know.
-        owner = self._registry.find(headers.get(names.INTERNAL_REQUEST_ID, ""))
         if request.attributes:
             self._open(UPSTREAM)
             return self._upstream_headers(request, headers, owner)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from extproc.formats import jsonscan
+from filter_config.checks import is_raw_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +23,6 @@ setting, the last element when deleting); where an object stands in place of the
 
 _Edit = tuple[int, int, bytes]
 
-_NUMERIC: Final = frozenset("0123456789+-.eE")
-_NUMBER_STARTS: Final = frozenset("0123456789+-")
 # A configured index must not fill memory with `null`.
 _MAX_PADDING: Final = 65536
 # No honest client repeats a key so often, and each one costs an edit.
@@ -144,7 +143,7 @@ def raw_value(text: str) -> bytes:
     Raises:
         JSONEditError: the text looks like JSON and is none.
     """
-    if not _looks_like_json(text.strip()):
+    if not is_raw_json(text):
         return encode_string(text)
     try:
         raw = text.encode()
@@ -168,15 +167,6 @@ def duplicate_keys(data: bytes, key: str) -> int:
 def _top_members(data: bytes, key: str) -> list[jsonscan.Member]:
     start = jsonscan.top(data)
     return jsonscan.members(data, start, key)[0] if data[start : start + 1] == b"{" else []
-
-
-def _looks_like_json(text: str) -> bool:
-    """Contract, body mutator 3.11: "value kind"."""
-    if text in ("true", "false", "null"):
-        return True
-    if text[:1] in _NUMBER_STARTS:
-        return _NUMERIC.issuperset(text)
-    return (text[:1], text[-1:]) in (('"', '"'), ("{", "}"), ("[", "]"))
 
 
 def _targets(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from extproc.flags import pairs
 from extproc.golang import quote
 
 HeaderAttributes = tuple[tuple[str, str], ...]
@@ -24,16 +25,7 @@ def parse_header_attributes(text: str) -> HeaderAttributes:
         ValueError: with the position, counted from 1, of the pair that is wrong.
     """
     mapping: dict[str, str] = {}
-    for position, raw in enumerate(text.split(","), 1):
-        pair = raw.strip()
-        if not pair:
-            raise ValueError(f"empty header-attribute pair at position {position}")
-        header, colon, attribute = (part.strip() for part in pair.partition(":"))
-        if not colon:
-            raise ValueError(
-                f"invalid header-attribute pair at position {position}: {quote(pair)} "
-                "(expected format: header:attribute)"
-            )
+    for position, pair, header, attribute in pairs(text, "header-attribute", "header:attribute"):
         if not header or not attribute:
             raise ValueError(f"empty header or attribute at position {position}: {quote(pair)}")
         mapping[header.lower()] = attribute

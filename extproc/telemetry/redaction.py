@@ -67,9 +67,16 @@ def is_sensitive_key(key: str) -> bool:
     return is_sensitive_header(key) or key.lower().replace("-", "").replace("_", "") in _SENSITIVE_KEYS
 
 
-def redact_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The same headers in the same order, with the value of each sensitive one replaced."""
-    return [(name, REDACTED if is_sensitive_header(name) else value) for name, value in headers]
+def redact_headers(headers: Iterable[tuple[str, str]], secret: frozenset[str] = frozenset()) -> list[tuple[str, str]]:
+    """The same headers in the same order, with the value of each sensitive one replaced.
+
+    Args:
+        headers: names and values.
+        secret: lower-case names that are sensitive by configuration.
+    """
+    return [
+        (name, REDACTED if name.lower() in secret or is_sensitive_header(name) else value) for name, value in headers
+    ]
 
 
 def body_placeholder(body: str | bytes) -> str:
