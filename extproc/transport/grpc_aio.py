@@ -207,8 +207,8 @@ async def _exchange(stream: Stream, context: Any) -> StreamFailure | None:  # no
                 return stream.end
     except StreamFailure as failure:
         return failure
-    except (aio.UsageError, aio.InternalError, grpc.RpcError):
-        # Envoy reset the stream while a reply was on its way.
+    except (aio.BaseError, grpc.RpcError):
+        # Envoy reset the stream while a reply was on its way, or the server stopped under it.
         return None
     except Exception as error:  # noqa: BLE001 - one stream must not harm another, whatever the fault
         fault_id = str(uuid4())

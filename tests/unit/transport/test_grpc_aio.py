@@ -421,6 +421,30 @@ def test_streams_that_do_not_finish_are_cut(how):
     assert logs == []
 
 
+class _Ended:
+    """The context of a call which the engine has ended already; a race decides when a handler learns of it."""
+
+    def __init__(self, error):
+        self._error = error
+
+    async def read(self):
+        raise self._error
+
+
+# The engine's own errors share just this base; that of a stopped server has no public name.
+@pytest.mark.parametrize("error", [aio.UsageError(), aio.InternalError(), aio.BaseError("Server already stopped.")])
+def test_a_call_that_the_engine_has_ended_is_no_fault(error):
+    processor = Processor()
+
+    async def story():
+        await GrpcServer(processor, is_serving=lambda: True)._process(None, _Ended(error))
+
+    with capture_logs() as logs:
+        run(story())
+    assert logs == []
+    assert (processor.opened, processor.closed) == (1, 1)
+
+
 def test_messages_without_a_body_pass_too():
     async def story():
         async with Served() as served:
