@@ -30,7 +30,7 @@ def main() -> int:
         if output != tested:
             # The resolver keeps the pins that it finds in its output: what runs is what the tests ran with.
             output.write_bytes(tested.read_bytes())
-        command = ["uv", "pip", "compile", *selection]
+        command = [sys.executable, "-m", "uv", "pip", "compile", *selection]
         command += ["--universal", "--python-version", "3.11", "--generate-hashes", "--no-header", "--quiet"]
         subprocess.run([*command, "--output-file", str(output)], cwd=ROOT, check=True)  # noqa: S603
     return 0
