@@ -9,9 +9,11 @@
     └── ClientError                 answered to the client, in the error shape of the client's API
         ├── MalformedRequest        400  the body cannot be read
         ├── MissingCredential       401  a per-request credential is required and absent
+        ├── IncompleteCredential    401  a per-request credential is there in part
         ├── RequestTooLarge         413  the body is over the cap of this process
         ├── UnprocessableRequest    422  the backend's API cannot express the request
         ├── InternalFault           500  a fault of ours; the message is an id to look up in the log
+        ├── UnreadableAnswer        502  the backend's answer is none of its API
         ├── UnsupportedBackend      501  no translation exists from this endpoint to the backend's schema
         └── BackendUnavailable      503  no live config, or the chosen backend is disabled by a fault
 
@@ -80,6 +82,11 @@ class MissingCredential(ClientError):
         super().__init__("missing upstream credential")
 
 
+class IncompleteCredential(ClientError):
+    status = 401
+    reason = "Unauthorized"
+
+
 class RequestTooLarge(ClientError):
     status = 413
     reason = "RequestTooLarge"
@@ -105,6 +112,17 @@ class InternalFault(ClientError):
 
     def __init__(self, fault_id: str) -> None:
         super().__init__(f"internal error, id {fault_id}")
+
+
+class UnreadableAnswer(ClientError):
+    """Args: ``detail``: what is wrong with it."""
+
+    status = 502
+    reason = "BadGateway"
+    grpc_status = 13
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(f"the backend's answer cannot be read: {detail}")
 
 
 class UnsupportedBackend(ClientError):

@@ -26,6 +26,7 @@ class ParsedRequest:
         stream: whether the client asks for a stream.
         body: the bytes that translation starts from.
         rewritten: ``body`` differs from what the client sent, so every attempt must send it.
+        include_usage: the client asked for the usage at the end of its stream.
         hide_usage: the usage report was asked for by us; the client must not see it.
     """
 
@@ -33,6 +34,7 @@ class ParsedRequest:
     stream: bool
     body: bytes
     rewritten: bool = False
+    include_usage: bool = False
     hide_usage: bool = False
 
 

@@ -98,7 +98,7 @@ def streaming_request(request: ModelRequest, body: bytes, *, metering: bool) -> 
     options = request.stream_options
     asked = options is not None and options.include_usage is True
     if not (stream and metering) or asked:
-        return ParsedRequest(model=model, stream=stream, body=body)
+        return ParsedRequest(model=model, stream=stream, body=body, include_usage=asked)
     try:
         forced = jsonedit.set_value(body, _INCLUDE_USAGE, b"true", every=True)
     except jsonedit.JSONEditError as error:

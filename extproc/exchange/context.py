@@ -53,6 +53,7 @@ class ExchangeContext:
         runtime: the live config, or ``None`` until there is one. Assigning is the reload.
         closing: take no further client requests; attempts of those in flight are served.
         clock: monotonic seconds.
+        now: seconds since 1970.
     """
 
     metrics: Metrics
@@ -60,4 +61,5 @@ class ExchangeContext:
     runtime: Runtime | None = None
     closing: bool = False
     clock: Callable[[], float] = time.perf_counter
+    now: Callable[[], float] = time.time
     new_id: Callable[[], str] = new_id

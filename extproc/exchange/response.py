@@ -7,9 +7,11 @@ same, and since metadata overwrites, nobody is charged twice.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import structlog
 
-from extproc.errors import StreamFailure
+from extproc.errors import StreamFailure, UnreadableAnswer
 from extproc.exchange import replies
 from extproc.exchange.attempt import Attempt, Outcome
 from extproc.exchange.context import ExchangeContext
@@ -39,6 +41,7 @@ class ResponseExchange:
         # Whether the body can be read; if not, it passes untouched and unmetered.
         self._readable = True
         self._complete = False
+        self._failure = ""
         self._ended = False
 
     def headers(self, *, end_of_stream: bool) -> ProcessingResponse:
@@ -94,8 +97,7 @@ class ResponseExchange:
         if not self._successful:
             return self._error_piece(piece, whole=whole)
         result = self._translate(piece, end_of_stream=whole)
-        usage_changed = self._attempt.answered(result.usage, result.model)
-        self._complete = self._complete or result.complete
+        usage_changed = self._take(result)
         if whole:
             self._complete = True
             self._finish()
@@ -104,33 +106,57 @@ class ResponseExchange:
             self._add_metadata(reply)
         return reply
 
+    def _take(self, result: TranslatedResponse) -> bool:
+        """Take in what a piece has said; whether the usage has changed with it."""
+        self._complete = self._complete or result.complete
+        if result.failure and not self._failure:
+            self._failure = result.failure
+            _log.warning(
+                "the backend's stream has failed", failure=result.failure, request_id=self._attempt.plan.request_id
+            )
+        return self._attempt.answered(result.usage, result.model)
+
     def _translate(self, piece: bytes, *, end_of_stream: bool) -> TranslatedResponse:
         attempt = self._attempt
         if not self._readable:
+            if attempt.translator.rebuilds_body:
+                self._unreadable("its content coding is unknown")
             return TranslatedResponse(model=attempt.response_model)
         try:
             data = self._decode(piece)
         except DecodeError as error:
-            # What came before the fault is read to its end: it may hold the usage.
-            result = attempt.translator.response_body(b"", end_of_stream=True)
-            attempt.answered(result.usage, result.model)
-            self._unreadable(error)
-            return TranslatedResponse(model=result.model)
+            self._read_what_came()
+            self._unreadable(str(error))
+            return TranslatedResponse(model=attempt.response_model)
         if end_of_stream:
             self._check_coding_end()
-        return attempt.translator.response_body(data, end_of_stream=end_of_stream)
+        try:
+            return attempt.translator.response_body(data, end_of_stream=end_of_stream)
+        except UnreadableAnswer:
+            attempt.fail()
+            raise
 
-    def _unreadable(self, error: DecodeError) -> None:
-        """The body cannot be decoded: let it pass, unless the client was already promised a plain one.
+    def _read_what_came(self) -> None:
+        """What came before a fault is read to its end: it may hold the usage."""
+        with suppress(UnreadableAnswer):
+            self._take(self._attempt.translator.response_body(b"", end_of_stream=True))
+
+    def _unreadable(self, reason: str) -> None:
+        """The body cannot be decoded: let it pass, unless the client is to have another one.
 
         Raises:
             StreamFailure: pieces were sent decoded, and the next cannot be; ending the stream shows it.
+            UnreadableAnswer: the backend's own body means nothing to the client.
         """
-        _log.warning("response body cannot be decoded", error=str(error), request_id=self._attempt.plan.request_id)
+        _log.warning("response body cannot be decoded", error=reason, request_id=self._attempt.plan.request_id)
         self._readable = False
-        if self.streamed and self._attempt.translator.rewrites_stream:
+        translator = self._attempt.translator
+        if self.streamed and (translator.rewrites_stream or translator.rebuilds_body):
             self._attempt.fail()
             raise StreamFailure(StreamFailure.INTERNAL, "failed to decode the response body of a translated stream")
+        if translator.rebuilds_body and self._successful:
+            self._attempt.fail()
+            raise UnreadableAnswer(reason)
 
     def _decode(self, piece: bytes) -> bytes:
         return piece if self._decoder is None else self._decoder.feed(piece)
@@ -156,7 +182,7 @@ class ResponseExchange:
                 if self._decoder is not None:
                     self._decoder.finish()
             except DecodeError as error:
-                self._unreadable(error)
+                self._unreadable(str(error))
             else:
                 result = self._attempt.translator.response_error(self._status, self._headers, data)
         self._finish()
@@ -201,12 +227,11 @@ class ResponseExchange:
     def _read(self, rest: bytes) -> None:
         """Take in the last of the answer."""
         self._ended = True
-        result = self._attempt.translator.response_body(rest, end_of_stream=True)
-        self._attempt.answered(result.usage, result.model)
-        self._complete = self._complete or result.complete
+        with suppress(UnreadableAnswer):
+            self._take(self._attempt.translator.response_body(rest, end_of_stream=True))
 
     def _finish(self) -> None:
-        if not self._successful:
+        if self._failure or not self._successful:
             self._attempt.fail()
         elif self._complete:
             self._attempt.succeed()
@@ -220,6 +245,8 @@ class ResponseExchange:
         if not plan.runtime.costs:
             return
         values: dict[str, str | float] = dict(attempt.costs())
+        if self._failure:
+            values["response_error"] = self._failure
         values["model_name_override"] = plan.model
         if plan.backend.name:
             values["ai_service_backend_name"] = plan.backend.short_name

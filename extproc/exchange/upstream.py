@@ -19,6 +19,7 @@ from extproc.exchange.router import RouterExchange
 from extproc.formats import encoding
 from extproc.runtime import Runtime, RuntimeBackend, short_backend_name
 from extproc.telemetry.redaction import is_sensitive_header
+from extproc.translate.base import Target
 from extproc.translate.table import translator_for
 from protos.ext_proc_pb2 import CommonResponse, ProcessingRequest, ProcessingResponse
 
@@ -42,6 +43,11 @@ class _Changes:
     def names_set(self) -> set[str]:
         return {name.lower() for name, _ in self.sets}
 
+    def replace(self, headers: list[tuple[str, str]]) -> None:
+        """Set headers in place of what was set under their names."""
+        replaced = {name.lower() for name, _ in headers}
+        self.sets = [pair for pair in self.sets if pair[0].lower() not in replaced] + headers
+
 
 class UpstreamExchange:
     """Answers the request headers of one attempt, on behalf of the request that ``router`` knows."""
@@ -51,7 +57,7 @@ class UpstreamExchange:
         self._router = router
 
     def request_headers(
-        self, message: ProcessingRequest, received: HeaderDict, target: AttemptTarget
+        self, message: ProcessingRequest, received: HeaderDict, chosen: AttemptTarget
     ) -> ProcessingResponse:
         """Bind the attempt to its backend and give its request.
 
@@ -60,11 +66,11 @@ class UpstreamExchange:
         """
         started = self._context.clock()
         router = self._router
-        runtime, backend = self._backend(target.backend)
+        runtime, backend = self._backend(chosen.backend)
         headers = router.restored(received)
         headers.pop(names.UPSTREAM_HOST, None)
-        if target.host:
-            headers[names.UPSTREAM_HOST] = target.host
+        if chosen.host:
+            headers[names.UPSTREAM_HOST] = chosen.host
         if backend.model_override:
             headers[names.MODEL] = backend.model_override
         request = router.parsed_request()
@@ -75,7 +81,7 @@ class UpstreamExchange:
             stream=request.stream,
             runtime=runtime,
             backend=backend,
-            route=target.route,
+            route=chosen.route,
             model=headers.get(names.MODEL) or request.model,
             headers=headers,
             started=started,
@@ -83,9 +89,13 @@ class UpstreamExchange:
         )
         attempt = Attempt(self._context, plan)
         router.bind(attempt)
-        attempt.translator = translator_for(
-            operation, backend.schema, backend=backend.short_name, override=backend.model_override
+        target = Target(
+            schema=backend.schema,
+            model_override=backend.model_override,
+            now=self._context.now,
+            new_id=self._context.new_id,
         )
+        attempt.translator = translator_for(operation, target, backend=backend.short_name)
         return self._request(message, attempt, request)
 
     def _backend(self, name: str) -> tuple[Runtime, RuntimeBackend]:
@@ -116,7 +126,8 @@ class UpstreamExchange:
         if backend.body is not None:
             body = backend.body.apply(body)
 
-        changes = _Changes(sets=[(":path", translated.path)])
+        # A path for Google's APIs is relative: it is completed when the request is authenticated, where it is at all.
+        changes = _Changes(sets=[(":path", "/" + translated.path.removeprefix("/"))])
         if replace:
             changes.sets.append(("content-length", str(len(body))))
         changes.sets += translated.headers
@@ -141,13 +152,19 @@ class UpstreamExchange:
         credentials: list[tuple[str, str]] = []
         if auth is not None:
             # What is injected here is in no map that logs or metrics look into.
-            call = UpstreamCall(headers=headers, body=body, metadata=message.metadata_context.filter_metadata)
-            credentials = auth.authenticate(call)
+            credentials = auth.authenticate(
+                UpstreamCall(
+                    headers=headers,
+                    body=body,
+                    metadata=message.metadata_context.filter_metadata,
+                    now=self._context.now(),
+                )
+            )
         kept = changes.names_set() | {name.lower() for name, _ in credentials}
         changes.removes += sorted(
             name for name in plan.backend.strips if name in headers and name not in kept and name not in changes.removes
         )
-        changes.sets += credentials
+        changes.replace(credentials)
 
     def _reply(self, attempt: Attempt, changes: _Changes, body: bytes, *, replace: bool) -> ProcessingResponse:
         reply = ProcessingResponse()

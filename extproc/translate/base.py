@@ -6,14 +6,31 @@ one, so nothing of a failed attempt shows in the next.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from extproc.endpoints.base import ParsedRequest
 from extproc.usage import NO_USAGE, TokenUsage
+from filter_config.model import VersionedAPISchema
 
 Headers = list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The backend of an attempt, as far as translation depends on it.
+
+    Attributes:
+        model_override: the backend's name for the model, or empty.
+        now: the time, in seconds since 1970.
+        new_id: a fresh UUID, for what a client's API gives an id and the backend's does not.
+    """
+
+    schema: VersionedAPISchema
+    model_override: str
+    now: Callable[[], float]
+    new_id: Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +57,8 @@ class TranslatedResponse:
         headers: to set on the response; they count only while its headers are still here.
         usage: counts that this piece reports; absent counts keep their former value.
         model: the model that the backend says it used; while it says nothing, the one it was asked for.
-        complete: the answer is whole: nothing that matters can follow.
+        complete: the answer is at its end: nothing that matters can follow.
+        failure: the name of the error that it ended with, of which the client has been told; empty without one.
     """
 
     body: bytes | None = None
@@ -48,6 +66,7 @@ class TranslatedResponse:
     usage: TokenUsage = NO_USAGE
     model: str = ""
     complete: bool = False
+    failure: str = ""
 
 
 UNTOUCHED = TranslatedResponse()
@@ -72,12 +91,21 @@ class Translator(Protocol):
         """Whether the pieces of a streamed answer are replaced, so that its encoding cannot be kept."""
         ...
 
+    @property
+    def rebuilds_body(self) -> bool:
+        """Whether answers are built anew, so that the backend's own bytes must never reach the client."""
+        ...
+
     def response_headers(self, headers: Mapping[str, str]) -> Headers:
         """Headers to set on a successful response. Called once, before any piece of the body."""
         ...
 
     def response_body(self, piece: bytes, *, end_of_stream: bool) -> TranslatedResponse:
-        """Translate one piece of a successful response, decoded. Never raises for what a backend may send."""
+        """Translate one piece of a successful response, decoded.
+
+        Raises:
+            UnreadableAnswer: a whole document is not an answer of the backend's API. Never raised for a stream.
+        """
         ...
 
     def response_error(self, status: str, headers: Mapping[str, str], body: bytes) -> TranslatedResponse:

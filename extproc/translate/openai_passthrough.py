@@ -47,6 +47,8 @@ class OpenAIPassThrough:
         unreported: the usage of an answer that reports none.
     """
 
+    rebuilds_body = False
+
     def __init__(
         self,
         *,

@@ -6,35 +6,39 @@ from collections.abc import Callable
 
 from extproc.endpoints.base import Operation
 from extproc.errors import UnsupportedBackend
-from extproc.translate.base import Translator
+from extproc.translate.base import Target, Translator
 from extproc.translate.openai_passthrough import OpenAIPassThrough
 from extproc.translate.openai_usage import chat_usage, embeddings_usage
 from extproc.usage import TokenUsage
-from filter_config.model import VersionedAPISchema
 
-Factory = Callable[[VersionedAPISchema, str], Translator]
+Factory = Callable[[Target], Translator]
 
 
-def _chat(schema: VersionedAPISchema, override: str) -> Translator:
+def _chat(target: Target) -> Translator:
     return OpenAIPassThrough(
         suffix="chat/completions",
-        prefix=schema.prefix,
-        model_override=override,
+        prefix=target.schema.prefix,
+        model_override=target.model_override,
         read_usage=chat_usage,
         # An answer without usage counts as zero tokens, not as unknown (contract 3.17).
         unreported=TokenUsage(input=0, output=0, total=0),
     )
 
 
-def _completions(schema: VersionedAPISchema, override: str) -> Translator:
-    return OpenAIPassThrough(suffix="completions", prefix=schema.prefix, model_override=override, read_usage=chat_usage)
+def _completions(target: Target) -> Translator:
+    return OpenAIPassThrough(
+        suffix="completions",
+        prefix=target.schema.prefix,
+        model_override=target.model_override,
+        read_usage=chat_usage,
+    )
 
 
-def _embeddings(schema: VersionedAPISchema, override: str) -> Translator:
+def _embeddings(target: Target) -> Translator:
     return OpenAIPassThrough(
         suffix="embeddings",
-        prefix=schema.prefix,
-        model_override=override,
+        prefix=target.schema.prefix,
+        model_override=target.model_override,
         read_usage=embeddings_usage,
         unreported=TokenUsage(input=0, total=0),
     )
@@ -51,14 +55,19 @@ SERVED_SCHEMAS = frozenset(schema for _, schema in TRANSLATORS)
 """Backend schemas that at least one endpoint can be translated to."""
 
 
-def translator_for(operation: Operation, schema: VersionedAPISchema, *, backend: str, override: str) -> Translator:
+def translator_for(operation: Operation, target: Target, *, backend: str) -> Translator:
     """A fresh translator for one attempt.
+
+    Args:
+        operation: what the client asks for.
+        target: the backend as far as translation depends on it.
+        backend: its name, for messages.
 
     Raises:
         UnsupportedBackend: no translation exists; the message names endpoint, schema and backend.
     """
-    factory = TRANSLATORS.get((operation, schema.name))
+    factory = TRANSLATORS.get((operation, target.schema.name))
     if factory is None:
-        speaks = schema.name or "no known API schema"
+        speaks = target.schema.name or "no known API schema"
         raise UnsupportedBackend(f"backend {backend} speaks {speaks}; {operation} requests cannot be sent to it")
-    return factory(schema, override)
+    return factory(target)
