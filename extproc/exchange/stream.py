@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import structlog
@@ -39,13 +40,14 @@ class Processor:
         *,
         metrics: Metrics,
         options: ExchangeOptions | None = None,
-        clock: Callable[[], float] | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+        now: Callable[[], float] = time.time,
         ids: Callable[[], str] = new_id,
     ) -> None:
         self._registry = Registry()
-        self._context = ExchangeContext(metrics=metrics, options=options or ExchangeOptions(), new_id=ids)
-        if clock is not None:
-            self._context.clock = clock
+        self._context = ExchangeContext(
+            metrics=metrics, options=options or ExchangeOptions(), clock=clock, now=now, new_id=ids
+        )
 
     @property
     def runtime(self) -> Runtime | None:

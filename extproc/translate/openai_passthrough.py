@@ -1,4 +1,4 @@
-"""Backends that speak the client's own API, OpenAI's: the body is edited as bytes and never rebuilt.
+"""Backends that speak the client's own API, OpenAI's or Azure's: the body is edited as bytes and never rebuilt.
 
 Answers pass unchanged and are only observed, with one exception: where usage was asked for by us, the client's
 stream is cleaned of the report that it did not ask for.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from urllib.parse import quote
 
 from extproc.endpoints.base import ParsedRequest
 from extproc.errors import UnprocessableRequest
@@ -36,12 +37,41 @@ def override_model(body: bytes, model: str) -> bytes:
     return jsonedit.set_value(body, _MODEL, jsonedit.encode_string(model), every=True)
 
 
+PathRule = Callable[[str, str], str]
+"""The effective model and the client's query → the ``:path`` at the backend."""
+
+
+def openai_path(prefix: str, suffix: str) -> PathRule:
+    """Below the backend's prefix; the client's query speaks the same API, so it goes along."""
+    path = join_path(prefix, suffix)
+    return lambda _model, query: f"{path}?{query}" if query else path
+
+
+def azure_path(version: str, suffix: str) -> PathRule:
+    """Azure takes the model from the path, as the name of a deployment (contract, chat 7).
+
+    A client's query goes along, but the API version that is configured wins.
+    """
+
+    def path(model: str, query: str) -> str:
+        if not model:
+            raise UnprocessableRequest("model is required, it names the deployment")
+        parameters = [] if not version else [f"api-version={quote(version, safe='')}"]
+        parameters += [
+            each for each in query.split("&") if each and not (version and each.partition("=")[0] == "api-version")
+        ]
+        path = f"/openai/deployments/{quote(model, safe='')}/{suffix}"
+        return f"{path}?{'&'.join(parameters)}" if parameters else path
+
+    return path
+
+
 class OpenAIPassThrough:
-    """An OpenAI endpoint on a backend of schema ``OpenAI``.
+    """An OpenAI endpoint on a backend of schema ``OpenAI`` or ``AzureOpenAI``.
 
     Args:
-        suffix: the endpoint's path below the backend's prefix.
-        prefix: the backend's path prefix.
+        path: where the endpoint is at the backend.
+        names_model_in_body: the backend takes the model from the body, so an override goes there.
         model_override: the backend's name for the model, or empty.
         read_usage: how this endpoint reports usage.
         unreported: the usage of an answer that reports none.
@@ -52,13 +82,14 @@ class OpenAIPassThrough:
     def __init__(
         self,
         *,
-        suffix: str,
-        prefix: str,
+        path: PathRule,
+        names_model_in_body: bool = True,
         model_override: str,
         read_usage: UsageReader,
         unreported: TokenUsage = NO_USAGE,
     ) -> None:
-        self._path = join_path(prefix, suffix)
+        self._path = path
+        self._names_model_in_body = names_model_in_body
         self._model_override = model_override
         self._read_usage = read_usage
         self._unreported = unreported
@@ -78,14 +109,14 @@ class OpenAIPassThrough:
         self._stream = request.stream
         self._hide_usage = request.hide_usage
         body: bytes | None = None
-        if self._model_override:
+        if self._model_override and self._names_model_in_body:
             try:
                 body = override_model(request.body, self._model_override)
             except jsonedit.JSONEditError as error:
                 raise UnprocessableRequest(f"the model cannot be replaced: {error}") from error
         elif force:
             body = request.body
-        return TranslatedRequest(path=f"{self._path}?{query}" if query else self._path, body=body)
+        return TranslatedRequest(path=self._path(self._model, query), body=body)
 
     @property
     def rewrites_stream(self) -> bool:

@@ -7,28 +7,38 @@ from collections.abc import Callable
 from extproc.endpoints.base import Operation
 from extproc.errors import UnsupportedBackend
 from extproc.translate.base import Target, Translator
-from extproc.translate.openai_passthrough import OpenAIPassThrough
+from extproc.translate.openai_passthrough import OpenAIPassThrough, azure_path, openai_path
 from extproc.translate.openai_usage import chat_usage, embeddings_usage
 from extproc.usage import TokenUsage
 
 Factory = Callable[[Target], Translator]
 
+# An answer without usage counts as zero tokens, not as unknown (contract 3.17).
+_NO_TOKENS = TokenUsage(input=0, output=0, total=0)
+
 
 def _chat(target: Target) -> Translator:
     return OpenAIPassThrough(
-        suffix="chat/completions",
-        prefix=target.schema.prefix,
+        path=openai_path(target.schema.prefix, "chat/completions"),
         model_override=target.model_override,
         read_usage=chat_usage,
-        # An answer without usage counts as zero tokens, not as unknown (contract 3.17).
-        unreported=TokenUsage(input=0, output=0, total=0),
+        unreported=_NO_TOKENS,
+    )
+
+
+def _azure_chat(target: Target) -> Translator:
+    return OpenAIPassThrough(
+        path=azure_path(target.schema.version, "chat/completions"),
+        names_model_in_body=False,
+        model_override=target.model_override,
+        read_usage=chat_usage,
+        unreported=_NO_TOKENS,
     )
 
 
 def _completions(target: Target) -> Translator:
     return OpenAIPassThrough(
-        suffix="completions",
-        prefix=target.schema.prefix,
+        path=openai_path(target.schema.prefix, "completions"),
         model_override=target.model_override,
         read_usage=chat_usage,
     )
@@ -36,8 +46,7 @@ def _completions(target: Target) -> Translator:
 
 def _embeddings(target: Target) -> Translator:
     return OpenAIPassThrough(
-        suffix="embeddings",
-        prefix=target.schema.prefix,
+        path=openai_path(target.schema.prefix, "embeddings"),
         model_override=target.model_override,
         read_usage=embeddings_usage,
         unreported=TokenUsage(input=0, total=0),
@@ -46,6 +55,7 @@ def _embeddings(target: Target) -> Translator:
 
 TRANSLATORS: dict[tuple[Operation, str], Factory] = {
     (Operation.CHAT, "OpenAI"): _chat,
+    (Operation.CHAT, "AzureOpenAI"): _azure_chat,
     (Operation.COMPLETION, "OpenAI"): _completions,
     (Operation.EMBEDDINGS, "OpenAI"): _embeddings,
 }

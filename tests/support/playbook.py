@@ -23,6 +23,9 @@ BACKEND = "default/openai/route/chat/rule/0/ref/0"
 SECOND_BACKEND = "default/second/route/chat/rule/0/ref/1"
 ROUTE = "default/chat"
 
+NOW = 1_700_000_000.0
+"""The time of day in every exchange, in seconds since 1970."""
+
 Headers = Mapping[str, str] | Sequence[tuple[str, str | bytes]]
 
 
@@ -166,7 +169,11 @@ class Gateway:
         self.metrics = Metrics()
         self._ids = 0
         self.processor = Processor(
-            metrics=self.metrics, options=ExchangeOptions(**options), clock=self.clock, ids=self._next_id
+            metrics=self.metrics,
+            options=ExchangeOptions(**options),
+            clock=self.clock,
+            now=lambda: NOW,
+            ids=self._next_id,
         )
         if config is not None:
             self.load(config)
