@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import structlog
 
 from extproc.auth.base import Authenticator
-from extproc.auth.build import build_authenticator
+from extproc.auth.build import build_authenticator, credential_headers
 from extproc.costs import CostRules, compile_costs
 from extproc.endpoints.models import ModelCatalog
 from extproc.errors import BackendFault
@@ -90,11 +90,8 @@ def build_runtime(config: Config, *, digest: str, problems: Iterable[Problem] = 
         problem.backend: problem.message for problem in problems if problem.severity == "fault" and problem.backend
     }
     costs = compile_costs(config.llm_request_costs, config.global_llm_request_costs)
-    credential_headers = frozenset(_credential_headers(config.backends))
-    backends = {
-        backend.name: _compile(backend, known_faults.get(backend.name), credential_headers)
-        for backend in config.backends
-    }
+    brought = frozenset(_credential_headers(config.backends))
+    backends = {backend.name: _compile(backend, known_faults.get(backend.name), brought) for backend in config.backends}
     return Runtime(
         digest=digest,
         config=config,
@@ -102,21 +99,18 @@ def build_runtime(config: Config, *, digest: str, problems: Iterable[Problem] = 
         costs=costs,
         models=ModelCatalog.compile(config),
         faults={name: backend.fault for name, backend in backends.items() if backend.fault},
-        secret_headers=credential_headers.union(
-            *({name for name, _ in backend.headers.set} for backend in backends.values())
-        ),
+        secret_headers=brought.union(*({name for name, _ in backend.headers.set} for backend in backends.values())),
     )
 
 
 def _credential_headers(backends: Iterable[Backend]) -> Iterator[str]:
     """The headers in which requests may bring credentials."""
     for backend in backends:
-        override = backend.auth.credential_override if backend.auth is not None else None
-        if override is not None and override.header_name:
-            yield override.header_name.lower()
+        if backend.auth is not None:
+            yield from credential_headers(backend.auth)
 
 
-def _compile(backend: Backend, fault: str | None, credential_headers: frozenset[str]) -> RuntimeBackend:
+def _compile(backend: Backend, fault: str | None, brought: frozenset[str]) -> RuntimeBackend:
     body: BodyMutator | None = None
     auth: Authenticator | None = None
     if backend.schema.name not in SERVED_SCHEMAS:
@@ -136,6 +130,6 @@ def _compile(backend: Backend, fault: str | None, credential_headers: frozenset[
         headers=HeaderMutator.compile(backend.http_header_mutation),
         body=body,
         auth=auth,
-        strips=credential_headers | (auth.strips if auth is not None else frozenset()),
+        strips=brought | (auth.strips if auth is not None else frozenset()),
         fault=fault,
     )

@@ -1,30 +1,42 @@
-"""Static keys and tokens: one header with a configured value (contract, static handlers 6.1)."""
+"""Keys and tokens: one header with the credential in it (contract, static handlers 6.1)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from extproc.auth.base import CLIENT_CREDENTIALS, Emitter, UpstreamCall
+from extproc.auth.base import CLIENT_CREDENTIALS, FixedCell, Headers, UpstreamCall
 from extproc.errors import BackendFault
 from extproc.headertext import has_control_character
 from filter_config.redact import Secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StaticCredential:
-    """Sends the same credential with every request.
+class HeaderScheme:
+    """Sends the credential in the header ``name``, after ``prefix``."""
 
-    Raises:
-        BackendFault: the credential cannot stand in a header.
-    """
-
-    credential: Secret
-    emit: Emitter
+    name: str
+    prefix: str = ""
     strips: frozenset[str] = field(default=CLIENT_CREDENTIALS, init=False)
 
-    def __post_init__(self) -> None:
-        if has_control_character(self.credential.reveal()):
-            raise BackendFault("the configured credential holds a control character; a header cannot carry it")
+    def apply(self, _call: UpstreamCall, credential: Secret) -> Headers:
+        return [(self.name, self.prefix + credential.reveal())]
 
-    def authenticate(self, _call: UpstreamCall) -> list[tuple[str, str]]:
-        return self.emit(self.credential.reveal())
+
+BEARER = HeaderScheme(name="Authorization", prefix="Bearer ")
+AZURE_API_KEY = HeaderScheme(name="api-key")
+ANTHROPIC_API_KEY = HeaderScheme(name="x-api-key")
+
+
+def token_cell(token: Secret) -> FixedCell[Secret]:
+    """The cell of a key or token of the filter config.
+
+    Raises:
+        BackendFault: no header can carry it.
+    """
+    if has_control_character(token.reveal()):
+        raise BackendFault("the configured credential holds a control character; a header cannot carry it")
+    return FixedCell(token)
+
+
+def trimmed(token: Secret) -> Secret:
+    return Secret(token.reveal().strip())

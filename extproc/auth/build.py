@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
-from extproc.auth.api_key import StaticCredential
-from extproc.auth.base import Authenticator, Emitter, anthropic_api_key, azure_api_key, bearer
-from extproc.auth.override import CredentialOverride
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic
+
+from extproc.auth.api_key import ANTHROPIC_API_KEY, AZURE_API_KEY, BEARER, token_cell, trimmed
+from extproc.auth.aws import BedrockScheme, credentials_cell
+from extproc.auth.base import Authenticator, ConfiguredCredential, CredentialCell, CredentialT, Scheme
+from extproc.auth.gcp import access_token_cell, vertex_ai
+from extproc.auth.override import AWS_FORM, TOKEN_FORM, CredentialForm, CredentialOverride
+from extproc.auth.sigv4 import AWSCredentials
 from extproc.errors import BackendFault
-from filter_config.model import BackendAuth
+from filter_config.model import (
+    AUTH_METHODS,
+    AnthropicAPIKeyAuth,
+    APIKeyAuth,
+    AWSAuth,
+    AzureAPIKeyAuth,
+    AzureAuth,
+    BackendAuth,
+    GCPAuth,
+)
 from filter_config.redact import Secret
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Method(Generic[CredentialT]):
+    """A method as a backend configures it.
+
+    Attributes:
+        cell: gives the configured credential; called only where it is needed, since it may not be usable.
+        form: how a request brings its own.
+    """
+
+    scheme: Scheme[CredentialT]
+    cell: Callable[[], CredentialCell[CredentialT]]
+    form: CredentialForm[CredentialT]
+
+    def configured(self) -> ConfiguredCredential[CredentialT]:
+        return ConfiguredCredential(cell=self.cell(), scheme=self.scheme)
 
 
 def build_authenticator(auth: BackendAuth) -> Authenticator:
@@ -16,38 +50,82 @@ def build_authenticator(auth: BackendAuth) -> Authenticator:
     Raises:
         BackendFault: no method is configured, this build lacks it, or its credential cannot be used.
     """
-    emit, credential = _method(auth)
+    method = _method(auth)
     override = auth.credential_override
     if override is None:
-        return _static(emit, credential)
-    # The configured credential is needed, and so checked, only where a request may fall back to it.
-    fallback = _static(emit, credential) if override.fallback_to_configured else None
+        return method.configured()
     return CredentialOverride(
-        emit=emit,
-        header=override.header_name.lower(),
+        form=method.form,
+        scheme=method.scheme,
+        headers=credential_headers(auth),
         namespace=override.dynamic_metadata_namespace,
         key=override.dynamic_metadata_key,
-        fallback=fallback,
+        # The configured credential is needed, and so checked, only where a request may fall back to it.
+        fallback=method.configured() if override.fallback_to_configured else None,
     )
 
 
-def _static(emit: Emitter, credential: Secret) -> StaticCredential:
-    if emit is azure_api_key and not credential:
-        raise BackendFault("azure API key is required")
-    return StaticCredential(credential=Secret(credential.reveal().strip()), emit=emit)
+def credential_headers(auth: BackendAuth) -> tuple[str, ...]:
+    """Lower-case names of the headers in which requests to a backend may bring their credential."""
+    override = auth.credential_override
+    if override is None or not override.header_name:
+        return ()
+    # The first method that is configured counts, and AWS comes first.
+    form = TOKEN_FORM if auth.aws is None else AWS_FORM
+    return form.header_names(override.header_name.lower())
 
 
-def _method(auth: BackendAuth) -> tuple[Emitter, Secret]:
-    if auth.aws is not None:
-        raise BackendFault("auth.aws is not available in this version")
-    if auth.api_key is not None:
-        return bearer, auth.api_key.key
-    if auth.azure_api_key is not None:
-        return azure_api_key, auth.azure_api_key.key
-    if auth.azure is not None:
-        return bearer, auth.azure.access_token
-    if auth.gcp is not None:
-        raise BackendFault("auth.gcp is not available in this version")
-    if auth.anthropic_api_key is not None:
-        return anthropic_api_key, auth.anthropic_api_key.key
+def _method(auth: BackendAuth) -> _Method[Any]:
+    for name in AUTH_METHODS:
+        if (section := getattr(auth, name)) is not None:
+            return _METHODS[name](section)
     raise BackendFault("no backend auth handler found")
+
+
+def _aws(auth: AWSAuth) -> _Method[AWSCredentials]:
+    return _Method(
+        scheme=BedrockScheme(region=auth.region),
+        cell=partial(credentials_cell, auth.credential_file_literal),
+        form=AWS_FORM,
+    )
+
+
+def _token(scheme: Scheme[Secret], cell: Callable[[], CredentialCell[Secret]]) -> _Method[Secret]:
+    return _Method(scheme=scheme, cell=cell, form=TOKEN_FORM)
+
+
+def _api_key(auth: APIKeyAuth) -> _Method[Secret]:
+    return _token(BEARER, lambda: token_cell(trimmed(auth.key)))
+
+
+def _azure_api_key(auth: AzureAPIKeyAuth) -> _Method[Secret]:
+    return _token(AZURE_API_KEY, partial(_azure_api_key_cell, auth.key))
+
+
+def _azure_api_key_cell(key: Secret) -> CredentialCell[Secret]:
+    if not key:
+        raise BackendFault("azure API key is required")
+    return token_cell(trimmed(key))
+
+
+def _azure(auth: AzureAuth) -> _Method[Secret]:
+    return _token(BEARER, lambda: token_cell(trimmed(auth.access_token)))
+
+
+def _gcp(auth: GCPAuth) -> _Method[Secret]:
+    scheme = vertex_ai(project=auth.project_name, region=auth.region)
+    return _token(scheme, partial(access_token_cell, auth.access_token))
+
+
+def _anthropic_api_key(auth: AnthropicAPIKeyAuth) -> _Method[Secret]:
+    return _token(ANTHROPIC_API_KEY, lambda: token_cell(trimmed(auth.key)))
+
+
+_METHODS: dict[str, Callable[[Any], _Method[Any]]] = {
+    "aws": _aws,
+    "api_key": _api_key,
+    "azure_api_key": _azure_api_key,
+    "azure": _azure,
+    "gcp": _gcp,
+    "anthropic_api_key": _anthropic_api_key,
+}

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 import structlog
 
-from extproc.auth.api_key import StaticCredential
+from extproc.auth.base import ConfiguredCredential
 from extproc.endpoints.chat_completions import ChatCompletions
 from extproc.errors import StreamFailure
 from extproc.exchange import names
@@ -310,7 +310,7 @@ class TestFaults:
     REQUEST_SIDE: ClassVar = {
         "parsing": (ChatCompletions, "parse"),
         "translation": (OpenAIPassThrough, "request"),
-        "authentication": (StaticCredential, "authenticate"),
+        "authentication": (ConfiguredCredential, "authenticate"),
     }
 
     @pytest.mark.parametrize(("target", "name"), REQUEST_SIDE.values(), ids=REQUEST_SIDE)
