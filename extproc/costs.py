@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from extproc.errors import ConfigRejected
 from extproc.usage import TokenUsage
 from filter_config.cel import CELError, CostProgram, CostVariables, compile_cost
@@ -25,8 +27,7 @@ _COUNTS: dict[str, str] = {
 Measure = Callable[[CostVariables], int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostScope:
+class CostScope(Struct, frozen=True, kw_only=True):
     """The request that a cost is computed for.
 
     Attributes:

@@ -46,7 +46,7 @@ class RuntimeBackend:
     headers: HeaderMutator
     body: BodyMutator | None = None
     auth: Authenticator | None = None
-    strips: frozenset[str] = frozenset()
+    strips: tuple[str, ...] = ()
     fault: str | None = None
 
 
@@ -130,6 +130,6 @@ def _compile(backend: Backend, fault: str | None, brought: frozenset[str]) -> Ru
         headers=HeaderMutator.compile(backend.http_header_mutation),
         body=body,
         auth=auth,
-        strips=brought | (auth.strips if auth is not None else frozenset()),
+        strips=tuple(sorted(brought | (auth.strips if auth is not None else frozenset()))),
         fault=fault,
     )

@@ -2,15 +2,16 @@
 
 Providers report running totals, not increments, so a later report replaces an earlier one count by count and is
 never added to it. A count that no report mentioned stays ``None``, which is not the same as a reported zero.
+
+Values that are made for every request are structs: those are built in C, in a tenth of the time of a frozen dataclass.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenUsage:
+class TokenUsage(Struct, frozen=True, kw_only=True):
     """Counts of tokens (contract, token usage model 3.17).
 
     Attributes:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+import msgspec
 from google.protobuf.struct_pb2 import Struct
 
 # What clients use to authenticate themselves. None of it is a provider's business once the gateway authenticates.
@@ -22,8 +23,7 @@ CredentialT_co = TypeVar("CredentialT_co", covariant=True)
 CredentialT_contra = TypeVar("CredentialT_contra", contravariant=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpstreamCall:
+class UpstreamCall(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt's request, as far as it is known when it is authenticated.
 
     Attributes:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+from msgspec import Struct
 
 from extproc.errors import ClientError
 
@@ -17,8 +18,7 @@ class Operation(StrEnum):
     EMBEDDINGS = "embeddings"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedRequest:
+class ParsedRequest(Struct, frozen=True, kw_only=True):
     """A client's request, read once and used by every attempt.
 
     Attributes:

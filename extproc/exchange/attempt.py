@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 import structlog
+from msgspec import Struct
 
 from extproc.costs import CostScope
 from extproc.exchange.context import ExchangeContext
@@ -50,8 +50,7 @@ _ERROR_TYPES = {Outcome.SUCCESS: None, Outcome.CLIENT_CANCELLED: "client_cancell
 _OTHER = "_OTHER"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptPlan:
+class AttemptPlan(Struct, frozen=True, kw_only=True):
     """What is fixed when an attempt starts.
 
     Attributes:

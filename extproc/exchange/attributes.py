@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from google.protobuf.struct_pb2 import Struct
+from google.protobuf import struct_pb2
+from msgspec import Struct
 
 from extproc.errors import ExtProcError
 from extproc.exchange import names
@@ -16,8 +16,7 @@ class UnmatchedAttempt(ExtProcError):
     """An attempt of which the request or the backend cannot be told: Envoy's two filters are not set up alike."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptTarget:
+class AttemptTarget(Struct, frozen=True, kw_only=True):
     """Where an attempt goes.
 
     Attributes:
@@ -31,7 +30,7 @@ class AttemptTarget:
     host: str
 
 
-def read_target(attributes: Mapping[str, Struct], headers: HeaderDict) -> AttemptTarget:
+def read_target(attributes: Mapping[str, struct_pb2.Struct], headers: HeaderDict) -> AttemptTarget:
     """Read the target of an attempt (contract, backend binding 3.10).
 
     An endpoint picker chooses among the endpoints of one cluster, so with its header the cluster's name goes first;
@@ -54,7 +53,7 @@ def read_target(attributes: Mapping[str, Struct], headers: HeaderDict) -> Attemp
     )
 
 
-def _text(struct: Struct, path: str) -> str:
+def _text(struct: struct_pb2.Struct, path: str) -> str:
     # A value of another kind than a string reads as empty.
     value = struct.fields.get(path)
     return "" if value is None else value.string_value

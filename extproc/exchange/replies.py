@@ -46,10 +46,12 @@ _NEUTRAL = {
 
 
 def set_headers(mutation: HeaderMutation, headers: Iterable[tuple[str, str]]) -> None:
+    # Each dot makes an object of the wire library; this runs some ten times for every request.
+    add = mutation.set_headers.add
     for name, value in headers:
-        option = mutation.set_headers.add(append_action=_OVERWRITE)
-        option.header.key = name
-        option.header.raw_value = value.encode()
+        header = add(append_action=_OVERWRITE).header
+        header.key = name
+        header.raw_value = value.encode()
 
 
 def immediate(status: int, body: bytes, *, content_type: str | None, grpc_status: int) -> ProcessingResponse:
@@ -70,9 +72,9 @@ def client_error(error: ClientError, body: bytes) -> ProcessingResponse:
 
 def add_metadata(reply: ProcessingResponse, values: Mapping[str, str | float]) -> None:
     """Put values into our namespace of the reply's dynamic metadata: text as strings, anything else as numbers."""
-    struct = reply.dynamic_metadata.fields[names.METADATA_NAMESPACE].struct_value
+    fields = reply.dynamic_metadata.fields[names.METADATA_NAMESPACE].struct_value.fields
     for key, value in values.items():
         if isinstance(value, str):
-            struct.fields[key].string_value = value
+            fields[key].string_value = value
         else:
-            struct.fields[key].number_value = value
+            fields[key].number_value = value

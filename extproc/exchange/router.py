@@ -12,7 +12,7 @@ from extproc.errors import BackendUnavailable, ClientError, MalformedRequest, Re
 from extproc.exchange import names, replies
 from extproc.exchange.attempt import Attempt, Outcome
 from extproc.exchange.context import ExchangeContext
-from extproc.exchange.headers import HeaderDict
+from extproc.exchange.headers import HeaderChanges, HeaderDict
 from extproc.exchange.response import ResponseExchange
 from extproc.runtime import Runtime
 from filter_config.checks import INTERNAL_PREFIX, is_protected
@@ -220,19 +220,19 @@ class RouterExchange:
                 headers.pop(name, None)
         return headers
 
-    def restore(self, sets: list[tuple[str, str]], removes: list[str]) -> None:
+    def restore(self, changes: HeaderChanges) -> None:
         """Complete an attempt's changes so that Envoy, too, undoes those of former attempts (contract 3.12, 3.19).
 
         Only what we changed ourselves is put back: other filters' headers and the trace context are not ours.
         """
-        kept = {name.lower() for name, _ in sets} | set(removes)
-        for name in sorted(self._changed - kept):
+        touched = changes.sets.keys() | changes.removes
+        for name in sorted(self._changed - touched):
             if name in self._original:
-                sets.append((name, self._original[name]))
+                changes.set(name, self._original[name])
             else:
-                removes.append(name)
+                changes.removes.append(name)
         # Envoy recomputes the length, and the path is set by every attempt.
-        self._changed |= {name for name in kept if not is_protected(name) and name != "content-length"}
+        self._changed.update(name for name in touched if name != "content-length" and not is_protected(name))
 
     # Response
 

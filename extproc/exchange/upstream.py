@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 import structlog
@@ -14,7 +13,7 @@ from extproc.exchange import names, replies
 from extproc.exchange.attempt import Attempt, AttemptPlan
 from extproc.exchange.attributes import AttemptTarget
 from extproc.exchange.context import ExchangeContext
-from extproc.exchange.headers import HeaderDict
+from extproc.exchange.headers import HeaderChanges, HeaderDict
 from extproc.exchange.router import RouterExchange
 from extproc.formats import encoding
 from extproc.runtime import Runtime, RuntimeBackend, short_backend_name
@@ -31,22 +30,6 @@ _CONTENT_LENGTH = "content_length"
 
 # Clients send few different values; what a stranger makes up is forgotten again.
 _acceptable = lru_cache(maxsize=256)(encoding.acceptable)
-
-
-@dataclass(slots=True)
-class _Changes:
-    """Header changes of one attempt, in the order in which they are sent."""
-
-    sets: list[tuple[str, str]] = field(default_factory=list)
-    removes: list[str] = field(default_factory=list)
-
-    def names_set(self) -> set[str]:
-        return {name.lower() for name, _ in self.sets}
-
-    def replace(self, headers: list[tuple[str, str]]) -> None:
-        """Set headers in place of what was set under their names."""
-        replaced = {name.lower() for name, _ in headers}
-        self.sets = [pair for pair in self.sets if pair[0].lower() not in replaced] + headers
 
 
 class UpstreamExchange:
@@ -127,50 +110,50 @@ class UpstreamExchange:
             body = backend.body.apply(body)
 
         # A path for Google's APIs is relative: it is completed when the request is authenticated, where it is at all.
-        changes = _Changes(sets=[(":path", "/" + translated.path.removeprefix("/"))])
+        changes = HeaderChanges()
+        changes.set(":path", "/" + translated.path.removeprefix("/"))
         if replace:
-            changes.sets.append(("content-length", str(len(body))))
-        changes.sets += translated.headers
-        self._limit_encodings(plan.headers, changes)
-        changes.removes += backend.headers.removals(plan.headers)
-        changes.sets += backend.headers.set
-        plan.headers.update((name, value) for name, value in changes.sets if not is_sensitive_header(name))
+            changes.set("content-length", str(len(body)))
+        for name, value in translated.headers:
+            changes.set(name, value)
+        # Ask the backend only for codings that can be decoded here, or its usage could not be read.
+        accepted = _acceptable(plan.headers.get("accept-encoding", ""))
+        if accepted is not None:
+            changes.set("accept-encoding", accepted)
+        if backend.headers.remove:
+            changes.removes += backend.headers.removals(plan.headers)
+        for name, value in backend.headers.set:
+            changes.set(name, value)
+        for name, value in changes.sets.values():
+            if not is_sensitive_header(name):
+                plan.headers[name] = value
         self._authenticate(message, attempt, body, changes)
-        self._router.restore(changes.sets, changes.removes)
+        self._router.restore(changes)
         changes.removes.append(names.UPSTREAM_HOST)
         return self._reply(attempt, changes, body, replace=replace)
 
-    def _limit_encodings(self, headers: HeaderDict, changes: _Changes) -> None:
-        """Ask the backend only for codings that can be decoded here, or its usage could not be read."""
-        accepted = _acceptable(headers.get("accept-encoding", ""))
-        if accepted is not None:
-            changes.sets.append(("accept-encoding", accepted))
-
-    def _authenticate(self, message: ProcessingRequest, attempt: Attempt, body: bytes, changes: _Changes) -> None:
-        plan = attempt.plan
-        auth, headers = plan.backend.auth, plan.headers
-        credentials: list[tuple[str, str]] = []
-        if auth is not None:
-            # What is injected here is in no map that logs or metrics look into.
-            credentials = auth.authenticate(
-                UpstreamCall(
-                    headers=headers,
-                    body=body,
-                    metadata=message.metadata_context.filter_metadata,
-                    now=self._context.now(),
-                )
+    def _authenticate(self, message: ProcessingRequest, attempt: Attempt, body: bytes, changes: HeaderChanges) -> None:
+        backend, headers = attempt.plan.backend, attempt.plan.headers
+        if backend.auth is not None:
+            call = UpstreamCall(
+                headers=headers,
+                body=body,
+                metadata=message.metadata_context.filter_metadata,
+                now=self._context.now(),
             )
-        kept = changes.names_set() | {name.lower() for name, _ in credentials}
-        changes.removes += sorted(
-            name for name in plan.backend.strips if name in headers and name not in kept and name not in changes.removes
-        )
-        changes.replace(credentials)
+            # What is injected here is in no map that logs or metrics look into.
+            for name, value in backend.auth.authenticate(call):
+                changes.set(name, value)
+        for name in backend.strips:
+            if name in headers and name not in changes.sets and name not in changes.removes:
+                changes.removes.append(name)
 
-    def _reply(self, attempt: Attempt, changes: _Changes, body: bytes, *, replace: bool) -> ProcessingResponse:
+    def _reply(self, attempt: Attempt, changes: HeaderChanges, body: bytes, *, replace: bool) -> ProcessingResponse:
         reply = ProcessingResponse()
         common = reply.request_headers.response
-        replies.set_headers(common.header_mutation, changes.sets)
-        common.header_mutation.remove_headers.extend(changes.removes)
+        mutation = common.header_mutation
+        replies.set_headers(mutation, changes.sets.values())
+        mutation.remove_headers.extend(changes.removes)
         values: dict[str, str | float] = {}
         if replace:
             common.status = CommonResponse.CONTINUE_AND_REPLACE

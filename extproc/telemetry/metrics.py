@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Final, Protocol
 from urllib.parse import unquote
 
+from msgspec import Struct
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.registry import Collector
 
@@ -61,8 +62,7 @@ class TokenCounts(Protocol):
     def reasoning(self) -> int | None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptLabels:
+class AttemptLabels(Struct, frozen=True, kw_only=True):
     """What one attempt at a backend is counted under.
 
     Attributes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from filter_config.redact import Secret
@@ -56,6 +57,7 @@ _SENSITIVE_KEYS: Final = frozenset(
 )
 
 
+@lru_cache(maxsize=1024)
 def is_sensitive_header(name: str) -> bool:
     """Whether the value of a header may not be shown; the case of the name does not matter."""
     lower = name.lower()

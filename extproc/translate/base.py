@@ -7,8 +7,9 @@ one, so nothing of a failed attempt shows in the next.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from extproc.endpoints.base import ParsedRequest
 from extproc.usage import NO_USAGE, TokenUsage
@@ -17,8 +18,7 @@ from filter_config.model import VersionedAPISchema
 Headers = list[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(Struct, frozen=True, kw_only=True):
     """The backend of an attempt, as far as translation depends on it.
 
     Attributes:
@@ -33,8 +33,7 @@ class Target:
     new_id: Callable[[], str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TranslatedRequest:
+class TranslatedRequest(Struct, frozen=True, kw_only=True):
     """What an attempt sends.
 
     Attributes:
@@ -48,8 +47,7 @@ class TranslatedRequest:
     body: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TranslatedResponse:
+class TranslatedResponse(Struct, frozen=True, kw_only=True):
     """What one piece of an answer becomes.
 
     Attributes:

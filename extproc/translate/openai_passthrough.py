@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from urllib.parse import quote
 
 from extproc.endpoints.base import ParsedRequest
@@ -32,8 +33,18 @@ _MODEL_MEMBER = re.compile(rb'"model"\s*:\s*"([^"\\]*)"')
 MAX_OBSERVED_BYTES = 256 * 1024 * 1024
 
 
-def override_model(body: bytes, model: str) -> bytes:
-    """The body with its top-level ``model`` replaced, every spelling of it, so that no duplicate slips past."""
+def override_model(body: bytes, model: str, *, former: str = "") -> bytes:
+    """The body with its top-level ``model`` replaced, every spelling of it, so that no duplicate slips past.
+
+    Args:
+        body: a JSON object.
+        model: the new name.
+        former: the name that is known to be there, or empty.
+    """
+    # The name is spelled once, and cannot be spelled otherwise: this is it. A general edit takes ten times as long.
+    if former and body.count(b'"model"') == 1 and b"\\u" not in body and (member := _MODEL_MEMBER.search(body)):
+        start, end = member.span(1)
+        return b"".join((body[: start - 1], jsonedit.encode_string(model), body[end + 1 :]))
     return jsonedit.set_value(body, _MODEL, jsonedit.encode_string(model), every=True)
 
 
@@ -41,12 +52,14 @@ PathRule = Callable[[str, str], str]
 """The effective model and the client's query → the ``:path`` at the backend."""
 
 
+@lru_cache(maxsize=1024)
 def openai_path(prefix: str, suffix: str) -> PathRule:
     """Below the backend's prefix; the client's query speaks the same API, so it goes along."""
     path = join_path(prefix, suffix)
     return lambda _model, query: f"{path}?{query}" if query else path
 
 
+@lru_cache(maxsize=1024)
 def azure_path(version: str, suffix: str) -> PathRule:
     """Azure takes the model from the path, as the name of a deployment (contract, chat 7).
 
@@ -111,7 +124,7 @@ class OpenAIPassThrough:
         body: bytes | None = None
         if self._model_override and self._names_model_in_body:
             try:
-                body = override_model(request.body, self._model_override)
+                body = override_model(request.body, self._model_override, former=request.model)
             except jsonedit.JSONEditError as error:
                 raise UnprocessableRequest(f"the model cannot be replaced: {error}") from error
         elif force:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Protocol, final
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,8 +38,7 @@ class TooDeepError(CELError):
     """An expression is nested deeper than the engine can read, which says nothing about its worth."""
 
 
-@dataclass(slots=True, kw_only=True)
-class CostVariables:
+class CostVariables(Struct, kw_only=True):
     """What a cost expression can see. Counters are numbers of tokens, 0 when the provider gave none."""
 
     model: str = ""
@@ -54,17 +55,8 @@ class CostVariables:
 
     def mapping(self) -> Mapping[str, str | int]:
         """The variables by name."""
-        return {
-            "model": self.model,
-            "backend": self.backend,
-            "route_name": self.route_name,
-            "input_tokens": self.input_tokens,
-            "cached_input_tokens": self.cached_input_tokens,
-            "cache_creation_input_tokens": self.cache_creation_input_tokens,
-            "output_tokens": self.output_tokens,
-            "total_tokens": self.total_tokens,
-            "reasoning_tokens": self.reasoning_tokens,
-        }
+        variables: dict[str, str | int] = asdict(self)
+        return variables
 
 
 class Compiled(Protocol):

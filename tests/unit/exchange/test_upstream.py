@@ -201,11 +201,11 @@ def test_a_faulty_backend_is_disabled_alone(extra, fault):
 
 
 def test_a_backend_that_speaks_another_api_is_a_501():
-    backend = {**openai_backend(), "schema": {"name": "AWSBedrock"}}
+    backend = {**openai_backend(), "schema": {"name": "Cohere"}}
     reply = attempt(backend)
     assert reply.status == 501
     message = reply.json["error"]["message"]
-    assert "AWSBedrock" in message
+    assert "Cohere" in message
     assert "default/openai" in message
     assert "chat" in message
 
