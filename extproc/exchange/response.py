@@ -18,6 +18,7 @@ from extproc.exchange.context import ExchangeContext
 from extproc.exchange.headers import HeaderDict
 from extproc.formats.encoding import DecodeError, Decoder, decoder_for
 from extproc.translate.base import TranslatedResponse
+from extproc.usage import NO_USAGE
 from protos.ext_proc_pb2 import STREAMED, ProcessingResponse
 
 _log = structlog.get_logger(__name__)
@@ -108,7 +109,7 @@ class ResponseExchange:
 
     def _take(self, result: TranslatedResponse) -> bool:
         """Take in what a piece has said; whether the usage has changed with it."""
-        self._complete = self._complete or result.complete
+        self._complete = self._complete or (result.complete and not result.failure)
         if result.failure and not self._failure:
             self._failure = result.failure
             _log.warning(
@@ -125,7 +126,7 @@ class ResponseExchange:
         try:
             data = self._decode(piece)
         except DecodeError as error:
-            self._read_what_came()
+            self._read_to_the_end(left=True)
             self._unreadable(str(error))
             return TranslatedResponse(model=attempt.response_model)
         if end_of_stream:
@@ -135,11 +136,6 @@ class ResponseExchange:
         except UnreadableAnswer:
             attempt.fail()
             raise
-
-    def _read_what_came(self) -> None:
-        """What came before a fault is read to its end: it may hold the usage."""
-        with suppress(UnreadableAnswer):
-            self._take(self._attempt.translator.response_body(b"", end_of_stream=True))
 
     def _unreadable(self, reason: str) -> None:
         """The body cannot be decoded: let it pass, unless the client is to have another one.
@@ -207,8 +203,9 @@ class ResponseExchange:
         reply = ProcessingResponse()
         reply.response_trailers.SetInParent()
         if not self._ended:
+            self._ended = True
             if self._successful:
-                self._read(b"")
+                self._read_to_the_end()
             self._complete = True
             self._finish()
             if self._successful:
@@ -220,15 +217,20 @@ class ResponseExchange:
         if self._attempt.finished:
             return
         if self._successful and self._readable and not self._ended:
-            # The last event may lack its end. An encoding may lack it too, which says nothing: the body was left.
-            self._read(b"")
+            self._read_to_the_end(left=True)
         self._finish()
 
-    def _read(self, rest: bytes) -> None:
-        """Take in the last of the answer."""
-        self._ended = True
+    def _read_to_the_end(self, *, left: bool = False) -> None:
+        """Read what came as if it were all: it may hold the usage, and its last event may lack its end.
+
+        Of an answer that was ``left`` it says nothing that this is no end.
+        """
         with suppress(UnreadableAnswer):
-            self._take(self._attempt.translator.response_body(rest, end_of_stream=True))
+            result = self._attempt.translator.response_body(b"", end_of_stream=True)
+            if not (left and result.failure):
+                self._take(result)
+            elif result.usage is not NO_USAGE:
+                self._attempt.answered(result.usage, result.model)
 
     def _finish(self) -> None:
         if self._failure or not self._successful:
