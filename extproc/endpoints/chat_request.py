@@ -252,6 +252,20 @@ class SafetySetting(Struct, frozen=True, kw_only=True):
     threshold: str | None = None
 
 
+class GuardrailConfig(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A guardrail of Amazon Bedrock, in the provider's own words.
+
+    Attributes:
+        trace: ``enabled``, ``disabled`` or ``enabled_full``.
+        stream_processing_mode: ``sync`` or ``async``; of streams only.
+    """
+
+    guardrail_identifier: str = ""
+    guardrail_version: str = ""
+    trace: str | None = None
+    stream_processing_mode: str | None = None
+
+
 # --- the request ---
 
 
@@ -263,6 +277,7 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
     audio: object = None
     frequency_penalty: float | None = None
     generation_config: GenerationConfig | None = msgspec.field(default=None, name="generationConfig")
+    guardrail_config: GuardrailConfig | None = msgspec.field(default=None, name="guardrailConfig")
     guided_choice: list[str] | None = None
     guided_json: Raw | UnsetType = UNSET
     guided_regex: str | None = None

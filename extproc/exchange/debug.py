@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extproc.exchange import names
+from extproc.exchange.replies import Reply
 from extproc.telemetry.redaction import REDACTED, body_placeholder, redact_headers
 from protos.ext_proc_pb2 import HeaderMutation, HeaderValue, ProcessingRequest, ProcessingResponse
 
@@ -35,8 +36,9 @@ def request_fields(request: ProcessingRequest, kind: str, *, secret: frozenset[s
     return {}
 
 
-def reply_fields(reply: ProcessingResponse, *, secret: frozenset[str], redact: bool) -> dict[str, object]:
+def reply_fields(encoded: Reply, *, secret: frozenset[str], redact: bool) -> dict[str, object]:
     """The fields that show a reply of ours."""
+    reply = ProcessingResponse.FromString(encoded.SerializeToString())
     kind = reply.WhichOneof("response")
     if kind == "immediate_response":
         immediate = reply.immediate_response

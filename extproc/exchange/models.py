@@ -5,10 +5,9 @@ from __future__ import annotations
 from extproc.endpoints.models import ModelCatalog, ModelListForm, normalise_host
 from extproc.exchange import replies
 from extproc.exchange.headers import HeaderDict
-from protos.ext_proc_pb2 import ProcessingResponse
 
 
-def list_models(catalog: ModelCatalog, form: ModelListForm, headers: HeaderDict) -> ProcessingResponse:
+def list_models(catalog: ModelCatalog, form: ModelListForm, headers: HeaderDict) -> replies.Reply:
     """The list that the request's host may see, in the form of its API (contract, models 4.1)."""
     host = normalise_host(headers.get(":authority") or headers.get("host", ""))
     body = catalog.select(host).body(form)

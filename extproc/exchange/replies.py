@@ -1,4 +1,8 @@
-"""Building ``ProcessingResponse`` messages.
+"""Builds ``ProcessingResponse`` messages, as the bytes that go to Envoy.
+
+A reply is written once, from the inside out, by the few shapes that there are: the wire library's objects, one for each
+header and value, took longer than everything else that a request needs (``docs/topics/performance.md``). Tests hold
+the bytes against that library.
 
 Every header value goes into ``raw_value``: Envoy ignores ``value``. Every header that is set says that it overwrites,
 because the meaning of leaving that open has changed between versions of Envoy.
@@ -6,75 +10,204 @@ because the meaning of leaving that open has changed between versions of Envoy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import struct
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
 
 from extproc.errors import ClientError
 from extproc.exchange import names
-from protos.ext_proc_pb2 import (
-    HeaderMutation,
-    HeaderValueOption,
-    ImmediateResponse,
-    ProcessingResponse,
-)
 
-_OVERWRITE = HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD
+Metadata = dict[str, str | float]
+"""Values for our namespace of the dynamic metadata: text as strings, anything else as numbers."""
+
+# protobuf encoding: a field is its number and type, then for text, bytes and messages ("len") the size and the content.
+# ProcessingResponse: the member of the reply that answers each member of a request.
+_KINDS: Final = {
+    "request_headers": b"\x0a",
+    "response_headers": b"\x12",
+    "request_body": b"\x1a",
+    "response_body": b"\x22",
+    "request_trailers": b"\x2a",
+    "response_trailers": b"\x32",
+}
+_IMMEDIATE: Final = b"\x3a"
+_DYNAMIC_METADATA: Final = b"\x42"
+# mode_override, with nothing but response_body_mode, STREAMED.
+_STREAM_RESPONSE_BODY: Final = b"\x4a\x02\x20\x01"
+# CommonResponse: status CONTINUE_AND_REPLACE, and clear_route_cache.
+_REPLACE: Final = b"\x08\x01"
+_CLEAR_ROUTE_CACHE: Final = b"\x28\x01"
+_DOUBLE: Final = struct.Struct("<d").pack
+# Below, every size in the option of a header is one byte.
+_SHORT_HEADER: Final = 0x80 - 4
 
 
-def neutral(kind: str) -> ProcessingResponse:
+class Reply:
+    """A message to Envoy."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def SerializeToString(self) -> bytes:  # noqa: N802 - named as on messages of the wire library
+        """The message as it goes over the wire."""
+        return self._data
+
+
+def neutral(kind: str) -> Reply:
     """The reply that changes nothing. ``kind`` is the member of the request, which the reply has under one name."""
     return _NEUTRAL[kind]
 
 
-def _neutral(kind: str) -> ProcessingResponse:
-    reply = ProcessingResponse()
-    getattr(reply, kind).SetInParent()
-    return reply
+def common(
+    kind: str,
+    *,
+    sets: Iterable[tuple[str, str]] = (),
+    removes: Iterable[str] = (),
+    body: bytes | None = None,
+    replace: bool = False,
+    clear_route_cache: bool = False,
+    stream_response_body: bool = False,
+    metadata: Metadata | None = None,
+) -> Reply:
+    """A reply to headers or to a piece of a body.
+
+    Args:
+        kind: the member of the request.
+        sets: headers to set, in order.
+        removes: names of headers to remove.
+        body: what takes the place of the body; ``None`` leaves it.
+        replace: ext_proc: CONTINUE_AND_REPLACE, the body comes with the headers and is not asked for.
+        clear_route_cache: have Envoy choose the route again.
+        stream_response_body: have Envoy hand over the body in pieces; ext_proc: only on a reply to headers.
+        metadata: values for our namespace of the dynamic metadata.
+    """
+    before = _REPLACE if replace else b""
+    if mutation := _mutation(sets, removes):
+        before += b"\x12" + _size(len(mutation)) + mutation
+    content = b""
+    if body is not None:
+        content = body
+        bare = b"\x0a" + _size(len(body))
+        before += b"\x1a" + _size(len(bare) + len(body)) + bare
+    after = _CLEAR_ROUTE_CACHE if clear_route_cache else b""
+    length = len(before) + len(content) + len(after)
+    head = b"\x0a" + _size(length) if length else b""
+    tail = _metadata(metadata) if metadata else b""
+    if stream_response_body:
+        tail += _STREAM_RESPONSE_BODY
+    # The body may be large: it is copied once, by the join.
+    return Reply(b"".join((_KINDS[kind], _size(len(head) + length), head, before, content, after, tail)))
 
 
-# Shared by all streams: a reply is read-only once it is given away.
-_NEUTRAL = {
-    kind: _neutral(kind)
-    for kind in (
-        "request_headers",
-        "request_body",
-        "request_trailers",
-        "response_headers",
-        "response_body",
-        "response_trailers",
-    )
-}
+def trailers(kind: str, metadata: Metadata | None) -> Reply:
+    """A reply to trailers, which may still carry metadata."""
+    return Reply(_KINDS[kind] + b"\x00" + _metadata(metadata)) if metadata else neutral(kind)
 
 
-def set_headers(mutation: HeaderMutation, headers: Iterable[tuple[str, str]]) -> None:
-    # Each dot makes an object of the wire library; this runs some ten times for every request.
-    add = mutation.set_headers.add
-    for name, value in headers:
-        header = add(append_action=_OVERWRITE).header
-        header.key = name
-        header.raw_value = value.encode()
-
-
-def immediate(status: int, body: bytes, *, content_type: str | None, grpc_status: int) -> ProcessingResponse:
+def immediate(status: int, body: bytes, *, content_type: str | None, grpc_status: int) -> Reply:
     """An answer to the client instead of a request to a backend (contract 3.13)."""
-    reply = ProcessingResponse()
-    response: ImmediateResponse = reply.immediate_response
-    response.status.code = status
-    response.body = body
-    response.grpc_status.status = grpc_status
+    code = b"\x08" + _size(status)
+    message = b"\x0a" + _size(len(code)) + code
     if content_type is not None:
-        set_headers(response.headers, [("content-type", content_type), ("content-length", str(len(body)))])
-    return reply
+        headers = _mutation([("content-type", content_type), ("content-length", str(len(body)))], ())
+        message += b"\x12" + _size(len(headers)) + headers
+    if body:
+        message += b"\x1a" + _size(len(body)) + body
+    grpc = b"\x08" + _size(grpc_status) if grpc_status else b""
+    message += b"\x22" + _size(len(grpc)) + grpc
+    return Reply(_IMMEDIATE + _size(len(message)) + message)
 
 
-def client_error(error: ClientError, body: bytes) -> ProcessingResponse:
+def client_error(error: ClientError, body: bytes) -> Reply:
     return immediate(error.status, body, content_type="application/json", grpc_status=error.grpc_status)
 
 
-def add_metadata(reply: ProcessingResponse, values: Mapping[str, str | float]) -> None:
-    """Put values into our namespace of the reply's dynamic metadata: text as strings, anything else as numbers."""
-    fields = reply.dynamic_metadata.fields[names.METADATA_NAMESPACE].struct_value.fields
-    for key, value in values.items():
-        if isinstance(value, str):
-            fields[key].string_value = value
-        else:
-            fields[key].number_value = value
+def _mutation(sets: Iterable[tuple[str, str]], removes: Iterable[str]) -> bytes:
+    fields = [_known_header(name, value) if name in _RECURRING else _set_header(name, value) for name, value in sets]
+    fields += map(_remove_header, removes)
+    return b"".join(fields)
+
+
+@lru_cache(maxsize=1024)
+def _remove_header(name: str) -> bytes:
+    raw = name.encode()
+    return b"\x12" + _size(len(raw)) + raw
+
+
+def _set_header(name: str, value: str) -> bytes:
+    key, raw = _header_name(name), value.encode()
+    length = len(key) + 1 + len(raw)
+    # HeaderMutation.set_headers, HeaderValueOption.header, and its append_action, OVERWRITE_IF_EXISTS_OR_ADD.
+    if length < _SHORT_HEADER:
+        return b"\x0a%c\x0a%c%b%c%b\x18\x02" % (length + 4, length, key, len(raw), raw)
+    header = key + _size(len(raw)) + raw
+    option = b"\x0a" + _size(len(header)) + header + b"\x18\x02"
+    return b"\x0a" + _size(len(option)) + option
+
+
+# Headers with few values, none of them a secret: they need not be written anew for every request.
+_RECURRING: Final = frozenset(
+    {":path", "accept-encoding", "content-length", "content-type", names.MODEL, names.ORIGINAL_PATH}
+    | {names.ENVOY_ORIGINAL_PATH}
+)
+_known_header = lru_cache(maxsize=4096)(_set_header)
+
+
+# Names come from the configuration; those of a client's headers, which a retry may restore, are forgotten again.
+@lru_cache(maxsize=1024)
+def _header_name(name: str) -> bytes:
+    """The key of a header, and the field of its ``raw_value``."""
+    raw = name.encode()
+    return b"\x0a" + _size(len(raw)) + raw + b"\x1a"
+
+
+def _metadata(values: Metadata) -> bytes:
+    fields = b"".join(
+        [
+            _text(key, value) if isinstance(value, str) else _number_key(key) + _DOUBLE(value)
+            for key, value in values.items()
+        ]
+    )
+    content = b"\x2a" + _size(len(fields)) + fields
+    entry = _NAMESPACE + b"\x12" + _size(len(content)) + content
+    namespaces = b"\x0a" + _size(len(entry)) + entry
+    return _DYNAMIC_METADATA + _size(len(namespaces)) + namespaces
+
+
+# The same few models, backends and routes come again and again; what a client makes up is forgotten again.
+@lru_cache(maxsize=4096)
+def _text(key: str, value: str) -> bytes:
+    raw = value.encode()
+    return _map_entry(key, b"\x1a" + _size(len(raw)) + raw)
+
+
+@lru_cache(maxsize=1024)
+def _number_key(key: str) -> bytes:
+    """An entry for a number, but for its last eight bytes."""
+    return _map_entry(key, b"\x11" + _DOUBLE(0))[:-8]
+
+
+def _map_entry(key: str, value: bytes) -> bytes:
+    raw = key.encode()
+    entry = b"\x0a" + _size(len(raw)) + raw + b"\x12" + _size(len(value)) + value
+    return b"\x0a" + _size(len(entry)) + entry
+
+
+def _size(number: int) -> bytes:
+    """A number as a varint."""
+    if number < 0x80:
+        return _ONE_BYTE[number]
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+_ONE_BYTE: Final = [bytes((number,)) for number in range(0x80)]
+_NAMESPACE: Final = b"\x0a" + _size(len(names.METADATA_NAMESPACE)) + names.METADATA_NAMESPACE.encode()
+_NEUTRAL: Final = {kind: Reply(tag + b"\x00") for kind, tag in _KINDS.items()}

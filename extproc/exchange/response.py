@@ -16,10 +16,11 @@ from extproc.exchange import replies
 from extproc.exchange.attempt import Attempt, Outcome
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.headers import HeaderDict
+from extproc.exchange.replies import Metadata, Reply
 from extproc.formats.encoding import DecodeError, Decoder, decoder_for
 from extproc.translate.base import TranslatedResponse
 from extproc.usage import NO_USAGE
-from protos.ext_proc_pb2 import STREAMED, ProcessingResponse
+from protos.ext_proc_pb2 import STREAMED
 
 _log = structlog.get_logger(__name__)
 
@@ -45,31 +46,33 @@ class ResponseExchange:
         self._failure = ""
         self._ended = False
 
-    def headers(self, *, end_of_stream: bool) -> ProcessingResponse:
-        reply = ProcessingResponse()
-        mutation = reply.response_headers.response.header_mutation
-        mutation.SetInParent()
+    def headers(self, *, end_of_stream: bool) -> Reply:
         coding = self._headers.get("content-encoding", "")
         if coding:
             self._choose_decoder(coding)
         if not self._successful:
             if end_of_stream:
                 self._finish()
-            return reply
+            return replies.neutral("response_headers")
         translator = self._attempt.translator
-        replies.set_headers(mutation, translator.response_headers(self._headers))
+        sets = translator.response_headers(self._headers)
         if end_of_stream:
+            if translator.rebuilds_body:
+                self._attempt.fail()
+                raise UnreadableAnswer("it is empty")
             self._complete = True
             self._finish()
-            self._add_metadata(reply)
-            return reply
-        if self._attempt.plan.stream and self._status == "200":
-            # ext_proc: a mode override is honoured only on a reply to headers.
-            reply.mode_override.response_body_mode = STREAMED
-            self.streamed = True
-        if self.streamed:
-            mutation.remove_headers.extend(self._untrue_of_a_stream(rewritten=translator.rewrites_stream))
-        return reply
+            return replies.common("response_headers", sets=sets, metadata=self._metadata())
+        stream = self._attempt.plan.stream and self._status == "200"
+        self.streamed = self.streamed or stream
+        if not (sets or self.streamed):
+            return replies.neutral("response_headers")
+        return replies.common(
+            "response_headers",
+            sets=sets,
+            removes=self._untrue_of_a_stream(rewritten=translator.rewrites_stream) if self.streamed else (),
+            stream_response_body=stream,
+        )
 
     def _untrue_of_a_stream(self, *, rewritten: bool) -> list[str]:
         """Headers that will not hold for the pieces; once the first piece is out, they could not be taken back."""
@@ -89,7 +92,7 @@ class ResponseExchange:
                 "response in an unknown content coding", coding=coding, request_id=self._attempt.plan.request_id
             )
 
-    def body(self, piece: bytes, *, end_of_stream: bool) -> ProcessingResponse:
+    def body(self, piece: bytes, *, end_of_stream: bool) -> Reply:
         if self._ended or self._attempt.finished:
             return replies.neutral("response_body")
         # A buffered body is one message, without `end_of_stream` when trailers follow it.
@@ -102,10 +105,7 @@ class ResponseExchange:
         if whole:
             self._complete = True
             self._finish()
-        reply = self._body_reply(result)
-        if usage_changed or whole:
-            self._add_metadata(reply)
-        return reply
+        return self._body_reply(result, self._metadata() if usage_changed or whole else None)
 
     def _take(self, result: TranslatedResponse) -> bool:
         """Take in what a piece has said; whether the usage has changed with it."""
@@ -165,7 +165,7 @@ class ResponseExchange:
             except DecodeError as error:
                 _log.warning("response body ends early", error=str(error), request_id=self._attempt.plan.request_id)
 
-    def _error_piece(self, piece: bytes, *, whole: bool) -> ProcessingResponse:
+    def _error_piece(self, piece: bytes, *, whole: bool) -> Reply:
         """An error is translated as a whole, while its headers can still be changed; one in pieces passes."""
         if self.streamed:
             if whole:
@@ -184,33 +184,30 @@ class ResponseExchange:
         self._finish()
         return self._body_reply(result)
 
-    def _body_reply(self, result: TranslatedResponse) -> ProcessingResponse:
-        reply = ProcessingResponse()
-        common = reply.response_body.response
-        common.header_mutation.SetInParent()
+    def _body_reply(self, result: TranslatedResponse, metadata: Metadata | None = None) -> Reply:
         if result.body is None:
-            return reply
-        common.body_mutation.body = result.body
-        if not self.streamed:
+            return replies.common("response_body", metadata=metadata) if metadata else replies.neutral("response_body")
+        if self.streamed:
+            return replies.common("response_body", body=result.body, metadata=metadata)
+        return replies.common(
+            "response_body",
             # Envoy refuses a body whose length differs from its header; the processor must set it.
-            replies.set_headers(common.header_mutation, [*result.headers, ("content-length", str(len(result.body)))])
-            if self._decoder is not None:
-                common.header_mutation.remove_headers.append("content-encoding")
-        return reply
+            sets=[*result.headers, ("content-length", str(len(result.body)))],
+            removes=("content-encoding",) if self._decoder is not None else (),
+            body=result.body,
+            metadata=metadata,
+        )
 
-    def trailers(self) -> ProcessingResponse:
+    def trailers(self) -> Reply:
         """Trailers end a body whose last piece could not say so."""
-        reply = ProcessingResponse()
-        reply.response_trailers.SetInParent()
-        if not self._ended:
-            self._ended = True
-            if self._successful:
-                self._read_to_the_end()
-            self._complete = True
-            self._finish()
-            if self._successful:
-                self._add_metadata(reply)
-        return reply
+        if self._ended:
+            return replies.neutral("response_trailers")
+        self._ended = True
+        if self._successful:
+            self._read_to_the_end()
+        self._complete = True
+        self._finish()
+        return replies.trailers("response_trailers", self._metadata() if self._successful else None)
 
     def close(self) -> None:
         """The stream is over. Without an end of the body, either trailers came or the client went away."""
@@ -240,13 +237,13 @@ class ResponseExchange:
         else:
             self._attempt.fail(Outcome.CLIENT_CANCELLED)
 
-    def _add_metadata(self, reply: ProcessingResponse) -> None:
+    def _metadata(self) -> Metadata | None:
         """Costs, and what access logs want to know beside them (contract 3.16)."""
         attempt = self._attempt
         plan = attempt.plan
         if not plan.runtime.costs:
-            return
-        values: dict[str, str | float] = dict(attempt.costs())
+            return None
+        values: Metadata = dict(attempt.costs())
         if self._failure:
             values["response_error"] = self._failure
         values["model_name_override"] = plan.model
@@ -259,4 +256,4 @@ class ResponseExchange:
         if plan.stream:
             values["token_latency_ttft"] = int((attempt.time_to_first_token or 0) * 1000)
             values["token_latency_itl"] = attempt.time_per_output_token * 1000
-        replies.add_metadata(reply, values)
+        return values

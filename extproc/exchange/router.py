@@ -13,6 +13,7 @@ from extproc.exchange import names, replies
 from extproc.exchange.attempt import Attempt, Outcome
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.headers import HeaderChanges, HeaderDict
+from extproc.exchange.replies import Reply
 from extproc.exchange.response import ResponseExchange
 from extproc.runtime import Runtime
 from filter_config.checks import INTERNAL_PREFIX, is_protected
@@ -22,7 +23,6 @@ from protos.ext_proc_pb2 import (
     STREAMED,
     HttpBody,
     HttpHeaders,
-    ProcessingResponse,
     ProtocolConfiguration,
 )
 
@@ -60,7 +60,7 @@ class RouterExchange:
         # Envoy says so on the first message; an older one does not.
         self._request_mode = modes.request_body_mode if modes else None
         self._response_mode = modes.response_body_mode if modes else None
-        self.internal_id = f"{self.request_id}-{context.new_id()}"
+        self.internal_id = f"{self.request_id}-{context.new_id()}{context.id_tag}"
         self._pieces: list[bytes] = []
         self._received = 0
         self._request: ParsedRequest | None = None
@@ -76,21 +76,21 @@ class RouterExchange:
 
     # Request
 
-    def request_headers(self, message: HttpHeaders) -> ProcessingResponse:
+    def request_headers(self, message: HttpHeaders) -> Reply:
         if message.end_of_stream:
             raise MalformedRequest("the request has no body")
         self._check_size(self._content_length() or 0)
-        reply = ProcessingResponse()
-        mutation = reply.request_headers.response.header_mutation
-        replies.set_headers(mutation, [(names.INTERNAL_REQUEST_ID, self.internal_id)])
         # Only the gateway writes these; a client's copy could steer routing or reach a provider.
         forged = [name for name in self._headers if name.startswith(INTERNAL_PREFIX)]
-        mutation.remove_headers.extend(name for name in forged if name != names.INTERNAL_REQUEST_ID)
         for name in forged:
             del self._headers[name]
-        return reply
+        return replies.common(
+            "request_headers",
+            sets=[(names.INTERNAL_REQUEST_ID, self.internal_id)],
+            removes=[name for name in forged if name != names.INTERNAL_REQUEST_ID],
+        )
 
-    def request_body(self, message: HttpBody) -> ProcessingResponse:
+    def request_body(self, message: HttpBody) -> Reply:
         if self._request is not None or self._refused:
             # The request is complete: a repeated end of the body must not be read into it once more.
             _log.warning("request body after its end", request_id=self.request_id)
@@ -115,7 +115,7 @@ class RouterExchange:
         self._pieces.clear()
         return self._route_on(self._request)
 
-    def request_trailers(self) -> ProcessingResponse:
+    def request_trailers(self) -> Reply:
         """Trailers end a streamed body whose last piece could not say so."""
         if self._pieces and self._request is None and not self._refused:
             self._request = self._parse()
@@ -145,7 +145,7 @@ class RouterExchange:
             metering=bool(self.runtime.costs),
         )
 
-    def _route_on(self, request: ParsedRequest) -> ProcessingResponse:
+    def _route_on(self, request: ParsedRequest) -> Reply:
         """Tell Envoy the model, and have it choose the route again (contract, router request body 3.8)."""
         routing = [
             (names.MODEL, request.model),
@@ -153,11 +153,7 @@ class RouterExchange:
             (names.ENVOY_ORIGINAL_PATH, self.path),
         ]
         self._headers.update(routing)
-        reply = ProcessingResponse()
-        common = reply.request_body.response
-        replies.set_headers(common.header_mutation, routing)
-        common.clear_route_cache = True
-        return reply
+        return replies.common("request_body", sets=routing, clear_route_cache=True)
 
     def _content_length(self) -> int | None:
         declared = self._headers.get("content-length", "")
@@ -236,7 +232,7 @@ class RouterExchange:
 
     # Response
 
-    def response_headers(self, message: HttpHeaders, headers: HeaderDict) -> ProcessingResponse:
+    def response_headers(self, message: HttpHeaders, headers: HeaderDict) -> Reply:
         # From here on Envoy cannot retry, so the request's bytes are not needed any more.
         self._request = None
         self._refused = True
@@ -246,12 +242,12 @@ class RouterExchange:
         self._response = ResponseExchange(self._context, self._attempt, headers, self._response_mode)
         return self._response.headers(end_of_stream=message.end_of_stream)
 
-    def response_body(self, message: HttpBody) -> ProcessingResponse:
+    def response_body(self, message: HttpBody) -> Reply:
         if self._response is None:
             return replies.neutral("response_body")
         return self._response.body(message.body, end_of_stream=message.end_of_stream)
 
-    def response_trailers(self) -> ProcessingResponse:
+    def response_trailers(self) -> Reply:
         if self._response is None:
             return replies.neutral("response_trailers")
         return self._response.trailers()

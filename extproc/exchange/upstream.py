@@ -14,13 +14,14 @@ from extproc.exchange.attempt import Attempt, AttemptPlan
 from extproc.exchange.attributes import AttemptTarget
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.headers import HeaderChanges, HeaderDict
+from extproc.exchange.replies import Metadata, Reply
 from extproc.exchange.router import RouterExchange
 from extproc.formats import encoding
 from extproc.runtime import Runtime, RuntimeBackend, short_backend_name
 from extproc.telemetry.redaction import is_sensitive_header
 from extproc.translate.base import Target
 from extproc.translate.table import translator_for
-from protos.ext_proc_pb2 import CommonResponse, ProcessingRequest, ProcessingResponse
+from protos.ext_proc_pb2 import ProcessingRequest
 
 _log = structlog.get_logger(__name__)
 
@@ -39,9 +40,7 @@ class UpstreamExchange:
         self._context = context
         self._router = router
 
-    def request_headers(
-        self, message: ProcessingRequest, received: HeaderDict, chosen: AttemptTarget
-    ) -> ProcessingResponse:
+    def request_headers(self, message: ProcessingRequest, received: HeaderDict, chosen: AttemptTarget) -> Reply:
         """Bind the attempt to its backend and give its request.
 
         Raises:
@@ -98,7 +97,7 @@ class UpstreamExchange:
         _log.error("unknown backend", backend=name, request_id=self._router.request_id)
         raise BackendUnavailable(f"unknown backend: {short_backend_name(name)}")
 
-    def _request(self, message: ProcessingRequest, attempt: Attempt, request: ParsedRequest) -> ProcessingResponse:
+    def _request(self, message: ProcessingRequest, attempt: Attempt, request: ParsedRequest) -> Reply:
         plan = attempt.plan
         backend = plan.backend
         force = self._router.attempts > 1 or request.rewritten
@@ -148,16 +147,8 @@ class UpstreamExchange:
             if name in headers and name not in changes.sets and name not in changes.removes:
                 changes.removes.append(name)
 
-    def _reply(self, attempt: Attempt, changes: HeaderChanges, body: bytes, *, replace: bool) -> ProcessingResponse:
-        reply = ProcessingResponse()
-        common = reply.request_headers.response
-        mutation = common.header_mutation
-        replies.set_headers(mutation, changes.sets.values())
-        mutation.remove_headers.extend(changes.removes)
-        values: dict[str, str | float] = {}
-        if replace:
-            common.status = CommonResponse.CONTINUE_AND_REPLACE
-            common.body_mutation.body = body
+    def _reply(self, attempt: Attempt, changes: HeaderChanges, body: bytes, *, replace: bool) -> Reply:
+        values: Metadata = {}
         # Also for a body that goes on as it came, if it came in chunks: providers refuse these.
         if replace or "content-length" not in attempt.plan.headers:
             values[_CONTENT_LENGTH] = len(body)
@@ -166,6 +157,11 @@ class UpstreamExchange:
         for name, attribute in self._context.options.log_attributes.items():
             if value := attempt.plan.headers.get(name):
                 values[attribute] = value
-        if values:
-            replies.add_metadata(reply, values)
-        return reply
+        return replies.common(
+            "request_headers",
+            sets=changes.sets.values(),
+            removes=changes.removes,
+            body=body if replace else None,
+            replace=replace,
+            metadata=values,
+        )

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from extproc.endpoints.base import Operation
 from extproc.errors import UnsupportedBackend
 from extproc.translate.base import Target, Translator
+from extproc.translate.chat.anthropic.dialects import anthropic_chat, aws_anthropic_chat, gcp_anthropic_chat
+from extproc.translate.chat.bedrock.dialect import bedrock_chat
+from extproc.translate.chat.gemini.dialect import gcp_vertex_ai_chat
 from extproc.translate.openai_passthrough import OpenAIPassThrough, azure_path, openai_path
 from extproc.translate.openai_usage import chat_usage, embeddings_usage
 from extproc.usage import TokenUsage
@@ -56,6 +59,11 @@ def _embeddings(target: Target) -> Translator:
 TRANSLATORS: dict[tuple[Operation, str], Factory] = {
     (Operation.CHAT, "OpenAI"): _chat,
     (Operation.CHAT, "AzureOpenAI"): _azure_chat,
+    (Operation.CHAT, "AWSBedrock"): bedrock_chat,
+    (Operation.CHAT, "GCPVertexAI"): gcp_vertex_ai_chat,
+    (Operation.CHAT, "Anthropic"): anthropic_chat,
+    (Operation.CHAT, "AWSAnthropic"): aws_anthropic_chat,
+    (Operation.CHAT, "GCPAnthropic"): gcp_anthropic_chat,
     (Operation.COMPLETION, "OpenAI"): _completions,
     (Operation.EMBEDDINGS, "OpenAI"): _embeddings,
 }

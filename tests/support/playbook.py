@@ -161,6 +161,13 @@ class Reply:
         return self.message == empty
 
 
+def fed(stream: Stream, message: ProcessingRequest) -> Reply:
+    """What a stream answers, read with the wire library."""
+    reply = stream.feed(message)
+    assert reply is not None
+    return Reply(ProcessingResponse.FromString(reply.SerializeToString()))
+
+
 class Gateway:
     """A processor on one filter config."""
 
@@ -216,9 +223,7 @@ class Exchange:
         self.attempts: list[Stream] = []
 
     def send(self, stream: Stream, message: ProcessingRequest) -> Reply:
-        reply = stream.feed(message)
-        assert reply is not None
-        return Reply(reply)
+        return fed(stream, message)
 
     def headers(self, headers: Mapping[str, str] | None = None, *, eos: bool = False) -> Reply:
         self.carried = {**DEFAULT_HEADERS, **{k.replace("_", "-"): v for k, v in self.extra.items()}, **(headers or {})}

@@ -42,10 +42,16 @@ class ChunkWriter:
         *,
         index: int = 0,
         finish_reason: str | UnsetType = UNSET,
-        logprobs: object = UNSET,
+        native_finish_reason: str | UnsetType = UNSET,
     ) -> None:
         """Write a chunk with one choice."""
-        self.choices([ChunkChoice(index=index, delta=delta, finish_reason=finish_reason, logprobs=logprobs)])
+        self.choices(
+            [
+                ChunkChoice(
+                    index=index, delta=delta, finish_reason=finish_reason, native_finish_reason=native_finish_reason
+                )
+            ]
+        )
 
     def choices(self, choices: list[ChunkChoice]) -> None:
         """Write a chunk with these choices."""

@@ -60,10 +60,13 @@ class Message(Struct, frozen=True, kw_only=True):
 
 
 class Choice(Struct, frozen=True, kw_only=True):
+    """A choice. ``native_finish_reason`` is the provider's name of a reason that the API has no word for."""
+
     finish_reason: str
     index: int = 0
     logprobs: object = UNSET
     message: Message
+    native_finish_reason: str | UnsetType = UNSET
 
 
 class CompletionTokensDetails(Struct, frozen=True, kw_only=True):
@@ -109,10 +112,13 @@ EMPTY_DELTA = Delta()
 
 
 class ChunkChoice(Struct, frozen=True, kw_only=True):
+    """A choice of a chunk; ``native_finish_reason`` as in a ``Choice``."""
+
     index: int = 0
     delta: Delta = EMPTY_DELTA
     logprobs: object = UNSET
     finish_reason: str | UnsetType = UNSET
+    native_finish_reason: str | UnsetType = UNSET
 
 
 class Chunk(Struct, frozen=True, kw_only=True):

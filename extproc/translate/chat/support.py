@@ -170,6 +170,7 @@ FIELDS: Mapping[str, Callable[[ChatRequest], bool]] = {
     "audio": _given("audio"),
     "frequency_penalty": _given("frequency_penalty"),
     "generationConfig": _given("generation_config"),
+    "guardrailConfig": _given("guardrail_config"),
     "guided_choice": _given("guided_choice"),
     "guided_json": lambda request: request.guided_json is not msgspec.UNSET,
     "guided_regex": _filled("guided_regex"),

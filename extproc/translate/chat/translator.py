@@ -54,8 +54,11 @@ class StreamReader(Protocol):
         model: the model that the backend says it uses, else the one that it was asked for.
     """
 
-    usage: TokenUsage
-    model: str
+    @property
+    def usage(self) -> TokenUsage: ...
+
+    @property
+    def model(self) -> str: ...
 
     def feed(self, data: bytes) -> None: ...
 
@@ -127,14 +130,16 @@ class ChatTranslator:
         refuse_unsupported(chat, self._dialect.support)
         self._model = self._model_override or request.model
         self._stream = request.stream
-        if self._stream:
-            self._writer = ChunkWriter(model=self._model, include_usage=request.include_usage)
-            self._reader = self._dialect.reader(self._writer)
-        return TranslatedRequest(
+        translated = TranslatedRequest(
             path=self._dialect.path(self._model, stream=self._stream),
             headers=tuple(self._dialect.request_headers()),
             body=self._dialect.body(chat, model=self._model, stream=self._stream),
         )
+        if self._stream:
+            # After the request, which may say how its answer is to be read.
+            self._writer = ChunkWriter(model=self._model, include_usage=request.include_usage)
+            self._reader = self._dialect.reader(self._writer)
+        return translated
 
     def response_headers(self, headers: Mapping[str, str]) -> Headers:
         return self._dialect.response_headers(headers, stream=self._stream)

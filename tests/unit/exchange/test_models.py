@@ -7,7 +7,12 @@ import pytest
 from extproc.endpoints.models import normalise_host
 from extproc.endpoints.table import EndpointTable
 from extproc.paths import EndpointPrefixes
-from tests.support.playbook import Gateway, Reply, request_headers
+from tests.support.playbook import (
+    Gateway,
+    Reply,
+    fed,
+    request_headers,
+)
 
 
 def model(name: str, created: str = "2024-01-02T03:04:05Z") -> dict[str, str]:
@@ -30,7 +35,7 @@ CONFIG = {
 def get(path: str, **headers: str) -> Reply:
     gateway = Gateway(CONFIG)
     sent = {":method": "GET", ":path": path, **{name.replace("_", "-"): value for name, value in headers.items()}}
-    return Reply(gateway.stream().feed(request_headers(sent, eos=True)))
+    return fed(gateway.stream(), request_headers(sent, eos=True))
 
 
 def test_openai_form():
@@ -64,9 +69,9 @@ def test_empty_lists():
 
 def test_a_model_without_a_date_has_the_zero_time():
     gateway = Gateway({"version": "dev", "models": [{"Name": "m"}]})
-    reply = Reply(gateway.stream().feed(request_headers({":path": "/v1/models"})))
+    reply = fed(gateway.stream(), request_headers({":path": "/v1/models"}))
     assert reply.json["data"][0]["created"] == -62135596800
-    reply = Reply(gateway.stream().feed(request_headers({":path": "/anthropic/v1/models"})))
+    reply = fed(gateway.stream(), request_headers({":path": "/anthropic/v1/models"}))
     assert reply.json["data"][0]["created_at"] == "0001-01-01T00:00:00Z"
 
 
@@ -113,9 +118,7 @@ def test_hosts_are_normalised(authority, host):
 
 def test_equal_prefixes_are_told_apart_by_the_clients_header():
     gateway = Gateway(CONFIG, endpoints=EndpointTable.build(EndpointPrefixes(anthropic="/")))
-    plain = Reply(gateway.stream().feed(request_headers({":path": "/v1/models"})))
+    plain = fed(gateway.stream(), request_headers({":path": "/v1/models"}))
     assert plain.json["object"] == "list"
-    anthropic = Reply(
-        gateway.stream().feed(request_headers({":path": "/v1/models", "anthropic-version": "2023-06-01"}))
-    )
+    anthropic = fed(gateway.stream(), request_headers({":path": "/v1/models", "anthropic-version": "2023-06-01"}))
     assert anthropic.json["has_more"] is False

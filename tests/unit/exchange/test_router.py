@@ -8,7 +8,15 @@ from extproc.endpoints.table import EndpointTable
 from extproc.errors import StreamFailure
 from extproc.paths import EndpointPrefixes
 from protos.ext_proc_pb2 import BUFFERED, FULL_DUPLEX_STREAMED, STREAMED, ProcessingRequest
-from tests.support.playbook import DEFAULT_HEADERS, Gateway, Reply, cost, openai_backend, request_body, request_headers
+from tests.support.playbook import (
+    DEFAULT_HEADERS,
+    Gateway,
+    cost,
+    fed,
+    openai_backend,
+    request_body,
+    request_headers,
+)
 
 CONFIG = {"version": "dev", "backends": [openai_backend()]}
 METERED = {**CONFIG, "llmRequestCosts": [cost("total")]}
@@ -29,7 +37,7 @@ def test_headers_get_an_id_of_ours_and_nothing_else(gateway):
 
 def test_a_request_without_an_id_gets_a_unique_one(gateway):
     headers = {name: value for name, value in DEFAULT_HEADERS.items() if name != "x-request-id"}
-    reply = Reply(gateway.stream().feed(request_headers(headers)))
+    reply = fed(gateway.stream(), request_headers(headers))
     assert reply.set == {"x-ai-eg-internal-req-id": "-id-1"}
 
 
@@ -131,7 +139,7 @@ def test_a_request_without_a_body_is_refused_at_its_headers(gateway):
 
 def test_an_unknown_path_is_a_404_and_ends_the_stream(gateway):
     stream = gateway.stream()
-    reply = Reply(stream.feed(request_headers({":path": "/unknown?q=1"})))
+    reply = fed(stream, request_headers({":path": "/unknown?q=1"}))
     assert reply.status == 404
     assert reply.body == b"unsupported path: /unknown?q=1"
     assert reply.message.immediate_response.grpc_status.status == 5
@@ -163,7 +171,7 @@ UNKNOWN_PATHS = [
 
 @pytest.mark.parametrize("path", UNKNOWN_PATHS)
 def test_paths_match_exactly(gateway, path):
-    assert Reply(gateway.stream().feed(request_headers({":path": path}))).status == 404
+    assert fed(gateway.stream(), request_headers({":path": path})).status == 404
 
 
 PREFIXES = {
@@ -219,9 +227,7 @@ def test_a_streamed_body_is_read_when_it_is_whole(gateway, size):
     stream = gateway.stream()
     stream.feed(_mode(STREAMED))
     pieces = [BODY[i : i + size] for i in range(0, len(BODY), size)]
-    replies = [
-        Reply(stream.feed(request_body(piece, eos=index == len(pieces) - 1))) for index, piece in enumerate(pieces)
-    ]
+    replies = [fed(stream, request_body(piece, eos=index == len(pieces) - 1)) for index, piece in enumerate(pieces)]
     assert all(reply.is_neutral for reply in replies[:-1])
     assert replies[-1].set["x-ai-eg-model"] == "m"
 
@@ -230,7 +236,7 @@ def test_a_buffered_body_needs_no_end_of_stream(gateway):
     """With request trailers the flag is on them."""
     stream = gateway.stream()
     stream.feed(_mode(BUFFERED))
-    assert Reply(stream.feed(request_body(BODY, eos=False))).set["x-ai-eg-model"] == "m"
+    assert fed(stream, request_body(BODY, eos=False)).set["x-ai-eg-model"] == "m"
 
 
 UNDECLARED = {
@@ -260,7 +266,7 @@ def test_a_repeated_end_of_the_body_is_not_read_again(gateway):
 
 @pytest.mark.parametrize("modes", [(FULL_DUPLEX_STREAMED, BUFFERED), (BUFFERED, FULL_DUPLEX_STREAMED)])
 def test_full_duplex_is_refused_at_once(gateway, modes):
-    reply = Reply(gateway.stream().feed(_mode(*modes)))
+    reply = fed(gateway.stream(), _mode(*modes))
     assert reply.status == 503
     assert "body mode" in reply.json["error"]["message"]
 

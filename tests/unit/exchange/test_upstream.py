@@ -13,6 +13,7 @@ from tests.support.playbook import (
     Gateway,
     Reply,
     cost,
+    fed,
     openai_backend,
     request_headers,
 )
@@ -310,16 +311,10 @@ def test_an_attempt_that_names_no_backend_is_a_500_with_an_id(attributes):
 
 
 def test_an_attempt_without_its_request_is_a_500():
-    reply = Reply(
-        gateway()
-        .stream()
-        .feed(
-            request_headers(
-                {":path": "/v1/chat/completions", "x-ai-eg-internal-req-id": "x"},
-                attributes={names.BACKEND_OF_HOST: BACKEND},
-            )
-        )
+    message = request_headers(
+        {":path": "/v1/chat/completions", "x-ai-eg-internal-req-id": "x"}, attributes={names.BACKEND_OF_HOST: BACKEND}
     )
+    reply = fed(gateway().stream(), message)
     assert reply.status == 500
 
 

@@ -8,7 +8,11 @@ from hypothesis import strategies as st
 
 from extproc.errors import StreamFailure
 from extproc.exchange import names
-from protos.ext_proc_pb2 import BodySendMode, ProcessingRequest
+from protos.ext_proc_pb2 import (
+    BodySendMode,
+    ProcessingRequest,
+    ProcessingResponse,
+)
 from tests.support.field_reports import (
     ASKED,
     CHAT,
@@ -132,6 +136,7 @@ def test_any_messages_in_any_order(play, options, config):
                 assert reply is None
                 continue
             assert reply is not None
+            reply = ProcessingResponse.FromString(reply.SerializeToString())
             streaming = stream._router is not None and stream._router.response_started
             check_reply(message, reply, immediate=not streaming)
             if reply.WhichOneof("response") == "immediate_response" or stream.end is not None:

@@ -1,0 +1,107 @@
+"""What the APIs of Amazon Bedrock have in common: paths of models, and errors, in answers and in streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+
+from extproc.formats.eventstream import EventMessage
+from extproc.translate.chat.translator import BackendError
+
+FALLBACK_TYPE: Final = "AWSBedrockBackendError"
+"""The type of an error that the provider has not named."""
+
+# What stays as it is in a segment of a path, beside letters, digits and ``-_.~`` (contract, chat 8.1).
+_SEGMENT_SAFE: Final = "$&+:=@"
+
+# The status that each exception of a stream has when it comes instead of one (service model, ConverseStream).
+_STREAM_STATUS: Final[Mapping[str, str]] = {
+    "internalServerException": "500",
+    "modelStreamErrorException": "424",
+    "modelTimeoutException": "408",
+    "serviceUnavailableException": "503",
+    "throttlingException": "429",
+    "validationException": "400",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamError:
+    """An error in a stream that began with 200.
+
+    Attributes:
+        code: the HTTP status that the provider gives this error outside of streams.
+    """
+
+    type: str
+    message: str
+    code: str
+
+
+def model_path(model: str, action: str) -> str:
+    """The ``:path`` for an action on a model, whose id may be an ARN with slashes.
+
+    A dot segment is escaped as well, so that a model's name never reaches another resource.
+    """
+    segment = quote(model, safe=_SEGMENT_SAFE, errors="replace")
+    if segment in {".", ".."}:
+        segment = segment.replace(".", "%2E")
+    return f"/model/{segment}/{action}"
+
+
+class _ErrorBody(msgspec.Struct, frozen=True):
+    """AWS services disagree about the names; a member of another type is as good as none."""
+
+    message: object = None
+    message_capital: object = msgspec.field(default=None, name="Message")
+    error_type: object = msgspec.field(default=None, name="__type")
+    code: object = None
+
+    @property
+    def text(self) -> str:
+        return next((each for each in (self.message, self.message_capital) if isinstance(each, str)), "")
+
+    @property
+    def name(self) -> str:
+        return next((each for each in (self.error_type, self.code) if isinstance(each, str)), "")
+
+
+_decode_error = msgspec.json.Decoder(_ErrorBody).decode
+
+
+def read_aws_error(status: str, headers: Mapping[str, str], body: bytes) -> BackendError:  # noqa: ARG001
+    """Read an error answer (contract, chat 8.7). Any bytes can be read, whatever the content type says.
+
+    The header names the error, else the body does; an object without a message is shown as it stands.
+    """
+    named = _short_name(headers.get("x-amzn-errortype", ""))
+    raw = body.decode(errors="replace")
+    if not raw.strip():
+        return BackendError(type=named or FALLBACK_TYPE, message="")
+    try:
+        error = _decode_error(body)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return BackendError(type=FALLBACK_TYPE, message=raw)
+    return BackendError(type=named or _short_name(error.name) or FALLBACK_TYPE, message=error.text or raw)
+
+
+def stream_error(message: EventMessage) -> StreamError | None:
+    """The error that a message of an event stream reports; ``None`` for an event.
+
+    An exception is modelled by the service and has a payload; an error is one of the framing and has only headers.
+    """
+    if message.message_type == "event":
+        return None
+    headers = message.headers
+    name = message.exception_type or headers.get(":error-code") or FALLBACK_TYPE
+    text = headers.get(":error-message") or read_aws_error("200", {}, message.payload).message
+    return StreamError(type=name, message=text, code=_STREAM_STATUS.get(name, "500"))
+
+
+def _short_name(name: str) -> str:
+    """Without the namespace before ``#`` and the address after ``:`` (contract, chat 8.7, quirk)."""
+    return name.partition(":")[0].rpartition("#")[2].strip()

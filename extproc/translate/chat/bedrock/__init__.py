@@ -1,0 +1,1 @@
+"""Chat completions on Bedrock's Converse and ConverseStream (contract, chat 8)."""

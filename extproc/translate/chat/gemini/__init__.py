@@ -1,0 +1,1 @@
+"""Chat completions on Gemini at Vertex AI (contract, chat 9 and 10)."""

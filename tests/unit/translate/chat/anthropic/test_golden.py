@@ -1,0 +1,18 @@
+"""Conversations with Claude in each of the three places, as files that one can read."""
+
+import pytest
+
+from tests.unit.translate.chat.anthropic.oracle import accepts
+from tests.unit.translate.chat.golden import cases, check
+
+FOLDERS = {"anthropic": "Anthropic", "gcp-anthropic": "GCPAnthropic", "aws-anthropic": "AWSAnthropic"}
+CASES = [
+    pytest.param(case, schema, id=f"{folder}: {case.name}")
+    for folder, schema in FOLDERS.items()
+    for case in cases(folder)
+]
+
+
+@pytest.mark.parametrize(("case", "schema"), CASES)
+def test_golden(case, schema, request):
+    check(case, schema, accepts, update=request.config.getoption("--update-golden"))
