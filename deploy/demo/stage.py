@@ -1,35 +1,26 @@
 """All parts of the demo, started in the order in which each finds the others, and stopped in the reverse one.
 
-Everything is on 127.0.0.1; files are in a directory of our own that is removed unless the user wants the logs.
+Everything is on 127.0.0.1.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import tempfile
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-import yaml
-
 from deploy.demo import budgets, scene
-from deploy.demo.access_log import AccessLogReader
-from deploy.demo.children import ChildFailed
-from deploy.demo.envoy_process import EnvoyProcess
-from deploy.demo.processor import ProcessorProcess
+from deploy.demo.ensemble import LOCALHOST, Ensemble
 from deploy.demo.ratelimit import MEMORY, RateLimiter, RateLimitServer
 from deploy.demo.upstream import Upstream
-from deploy.envoy.model import PipeAddress, SocketAddress
+from deploy.envoy.model import Gateway, SocketAddress
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-LOCALHOST = "127.0.0.1"
-_SOCKET_DIRECTORY_LIMIT = 90
+    from deploy.demo.access_log import AccessLogReader
+    from deploy.demo.processor import ProcessorProcess
 
 
 class Stage:
@@ -60,18 +51,27 @@ class Stage:
     ) -> None:
         self._stack.close()
 
+    @property
+    def port(self) -> int:
+        return self._ensemble.port
+
+    @property
+    def config(self) -> Path:
+        return self._ensemble.config
+
+    @property
+    def processor(self) -> ProcessorProcess:
+        return self._ensemble.processor
+
+    @property
+    def access_log(self) -> AccessLogReader:
+        return self._ensemble.access_log
+
     def edit(self, alpha_model: str) -> None:
-        """Replace the filter config the way an editor does: write beside it and rename."""
-        beside = self.config.with_suffix(".new")
-        beside.write_text(self._config_text(alpha_model), encoding="utf-8")
-        os.replace(beside, self.config)  # noqa: PTH105 - the atomic one
+        self._ensemble.edit(scene.filter_config(self.place, alpha_model=alpha_model))
 
     def _start(self) -> None:
-        scratch = self._scratch_directory()
-        directory = scratch
-        if self._logs is not None:
-            directory = self._logs
-            directory.mkdir(parents=True, exist_ok=True)
+        self._ensemble = Ensemble(self._stack, port=self._port, any_port=self._any_port, logs=self._logs)
         self.alpha, self.beta = self._start_upstream("alpha"), self._start_upstream("beta")
         limiter_server = RateLimitServer(self.limiter)
         self._stack.callback(limiter_server.stop)
@@ -80,64 +80,18 @@ class Stage:
             alpha=SocketAddress(host=LOCALHOST, port=self.alpha.port),
             beta=SocketAddress(host=LOCALHOST, port=self.beta.port),
             rate_limit=SocketAddress(host=LOCALHOST, port=limiter_server.port),
-            processor=PipeAddress(path=str(scratch / "extproc.sock")),
-            listener=SocketAddress(host=LOCALHOST, port=self._port),
-            admin=SocketAddress(host=LOCALHOST, port=0),
-            access_log=directory / "access.log",
+            processor=self._ensemble.socket,
+            listener=self._ensemble.listener,
+            admin=self._ensemble.admin,
+            access_log=self._ensemble.access_log_path,
         )
-        self._start_processor(directory, scratch / "extproc.sock")
-        self._start_envoy(directory)
-        self.access_log = AccessLogReader(directory / "access.log")
+        self._ensemble.start(scene.filter_config(self.place), self._gateway)
 
-    def _scratch_directory(self) -> Path:
-        """A directory of our own, in which a socket may be: its path has to fit into 108 bytes."""
-        for parent in (None, "/tmp"):  # noqa: S108 - mkdtemp makes a new directory that only we can enter
-            scratch = Path(tempfile.mkdtemp(prefix="extproc-demo-", dir=parent))
-            self._stack.callback(shutil.rmtree, scratch, ignore_errors=True)
-            if len(os.fsencode(scratch)) < _SOCKET_DIRECTORY_LIMIT:
-                break
-        return scratch
+    def _gateway(self, listener: SocketAddress) -> Gateway:
+        return scene.gateway(replace(self.place, listener=listener))
 
     def _start_upstream(self, name: str) -> Upstream:
         upstream = Upstream(name)
         self._stack.callback(upstream.stop)
         upstream.start()
         return upstream
-
-    def _start_processor(self, directory: Path, socket_path: Path) -> None:
-        self.config = directory / "filter-config.yaml"
-        self.config.write_text(self._config_text(scene.ALPHA_MODEL), encoding="utf-8")
-        self.processor = ProcessorProcess(
-            config=self.config,
-            socket_path=socket_path,
-            directory=directory,
-            # Envoy is stopped first, so there is nobody to keep serving for.
-            environment={"EXTPROC_DRAIN_SECONDS": "0"},
-        )
-        self._stack.callback(self.processor.stop)
-        self.processor.start()
-
-    def _start_envoy(self, directory: Path) -> None:
-        # Only here: the types that build Envoy's configuration take more than a second to import.
-        from deploy.envoy.bootstrap import LISTENER, bootstrap  # noqa: PLC0415
-        from deploy.envoy.text import to_yaml  # noqa: PLC0415
-
-        for port in (self._port, 0):
-            listener = SocketAddress(host=LOCALHOST, port=port)
-            gateway = scene.gateway(replace(self.place, listener=listener))
-            self.envoy = EnvoyProcess(to_yaml(bootstrap(gateway)), directory=directory)
-            self._stack.callback(self.envoy.stop)
-            try:
-                self.envoy.start()
-            except ChildFailed as failure:
-                if "address already in use" not in str(failure).lower():
-                    raise
-                if not self._any_port:
-                    raise ChildFailed(f"port {port} is taken") from failure
-            else:
-                break
-        self.port = self.envoy.port(LISTENER)
-
-    def _config_text(self, alpha_model: str) -> str:
-        document = scene.filter_config(self.place, alpha_model=alpha_model)
-        return yaml.safe_dump(json.loads(json.dumps(document)), sort_keys=False)

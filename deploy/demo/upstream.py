@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import sys
-import threading
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +18,9 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 
+from deploy.demo.hosting import Hosted
 from deploy.demo.options import Parser, port
+from deploy.demo.seen import Seen
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -33,27 +33,6 @@ _CREATED: Final = 1_700_000_000
 _LOWEST_FAILURE: Final = 400
 _HIGHEST_FAILURE: Final = 599
 _LONGEST_PAUSE: Final = 60
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """One request as the stand-in received it. Header names are in lower case."""
-
-    method: str
-    path: str
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-
-    def header(self, name: str) -> str | None:
-        return next((value for key, value in self.headers if key == name), None)
-
-    def json(self) -> dict[str, Any]:
-        """The body as an object; empty when it is not one."""
-        try:
-            decoded = json.loads(self.body)
-        except ValueError:
-            return {}
-        return decoded if isinstance(decoded, dict) else {}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -115,35 +94,17 @@ def application(script: Script) -> Starlette:
     return Starlette(routes=routes)
 
 
-class Upstream:
-    """The stand-in on a port of its own, in a thread with its own event loop."""
+class Upstream(Hosted):
+    """The stand-in on a port of its own."""
 
     def __init__(self, name: str, *, host: str = "127.0.0.1", port: int = 0) -> None:
         self.script = Script(name=name)
-        self._socket = socket.create_server((host, port))
-        self.port: int = self._socket.getsockname()[1]
-        config = uvicorn.Config(application(self.script), lifespan="off", log_config=None, access_log=False)
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._run, name=f"upstream {name}", daemon=True)
-
-    def start(self) -> None:
-        """Serve. There is nothing to wait for: the socket has been queueing connections since it was bound."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._server.should_exit = True
-        self._server.force_exit = True
-        if self._thread.is_alive():
-            self._thread.join(5.0)
-        self._socket.close()
+        super().__init__(f"upstream {name}", application(self.script), host=host, port=port)
 
     @property
     def last(self) -> Seen:
         """The request that came last; there must have been one."""
         return self.script.seen[-1]
-
-    def _run(self) -> None:
-        asyncio.run(self._server.serve(sockets=[self._socket]))
 
 
 def _behaviour(body: bytes) -> dict[str, Any]:

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+SCHEMAS = ["OpenAI", "AzureOpenAI", "AWSBedrock", "GCPVertexAI", "GCPAnthropic", "AWSAnthropic", "Anthropic"]
+SECRETS = ["sk-demo-openai-0001", "az-demo-0002", "sk-ant-demo-0003", "ya29.demo-0004", "demo-secret-0006"]
+
 
 def run(tmp_path, *arguments, **fields):
     scratch = tmp_path / "scratch"
@@ -47,6 +50,24 @@ def test_the_walk_once(tmp_path):
     assert list(scratch.iterdir()) == []
     kept = {path.name for path in logs.iterdir()}
     assert {"access.log", "envoy.log", "envoy.yaml", "filter-config.yaml", "processor.log"} <= kept
+
+
+def test_the_walk_through_the_backends_once(tmp_path):
+    logs = tmp_path / "logs"
+    scratch, process = run(tmp_path, "--backends", "--once", "--keep-logs", str(logs))
+
+    with process:
+        out, err = process.communicate(timeout=120)
+
+    assert process.returncode == 0, err + out[-3000:]
+    titles = [line.split(":")[0] for line in out.splitlines() if line[:1].isdigit()]
+    assert titles == [f"{number}. {schema}" for number, schema in enumerate(SCHEMAS, 1)]
+    table = out.partition("Side by side")[2].splitlines()
+    assert [line.split()[0] for line in table[3:10]] == SCHEMAS
+    assert out.endswith("All seven backends gave the client the same answers.\n")
+    assert err == ""
+    assert list(scratch.iterdir()) == []
+    assert not [secret for secret in SECRETS if secret in out]
 
 
 def test_a_port_that_is_taken(tmp_path):

@@ -38,6 +38,10 @@ def test_without_the_extra(capsys, monkeypatch):
 
 WRONG = {
     "option that there is not": (["--twice"], "unrecognized arguments: --twice"),
+    "budgets where there are none": (
+        ["--backends", "--redis-url", "redis://127.0.0.1/0"],
+        "--backends has no budgets to keep in --redis-url",
+    ),
     "port that is too high": (["--port", "99999"], "'99999' is not a port: a number from 0 to 65535 is needed"),
     "port that is negative": (["--port=-1"], "'-1' is not a port: a number from 0 to 65535 is needed"),
     "port that is a word": (["--port", "http"], "'http' is not a port: a number from 0 to 65535 is needed"),
