@@ -28,21 +28,23 @@ check: $(VENV)/.dev ## format, lint, types, import contracts, generated files
 	$(BIN)/python protos/generate.py --check
 	$(BIN)/python -m filter_config.schema --check
 	$(BIN)/python -m extproc.settings | diff docs/reference/flags.md -
+	$(BIN)/python -m extproc.translate.chat.matrix | diff docs/reference/chat-backends.md -
 	$(BIN)/python -m deploy.compose --check
 
 style: $(VENV)/.dev ## rewrite what the formatter and the linter can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.dev ## requests per second and CPU per request, against the same Envoy without the filter
+bench: $(VENV)/.dev ## what requests, chunks, streams and reloads cost on each transport; ARGS=--quick for two minutes
 	$(BIN)/python -m tests.bench $(ARGS)
 
 golden: $(VENV)/.dev ## rewrite generated and golden files from today's code
 	$(BIN)/python protos/generate.py
 	$(BIN)/python -m filter_config.schema
 	$(BIN)/python -m extproc.settings > docs/reference/flags.md
+	$(BIN)/python -m extproc.translate.chat.matrix > docs/reference/chat-backends.md
 	$(BIN)/python -m deploy.compose
-	$(BIN)/python -m pytest -q tests/unit/exchange/test_golden.py --update-golden
+	$(BIN)/python -m pytest -q tests/unit/exchange/test_golden.py tests/unit/translate/chat --update-golden
 
 lock: $(VENV)/.dev ## resolve requirements/*.txt anew, with hashes
 	$(BIN)/python requirements/lock.py

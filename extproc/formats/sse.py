@@ -91,6 +91,16 @@ class SSEReader:
             ):
                 self._start = self._after_cr = False
                 return [SSEEvent(data, data[6:-2])]
+            if (
+                # The same with CRLF, as Google's streams have it.
+                data.endswith(b"\r\n\r\n")
+                and data.startswith(b"data: ")
+                and data.find(b"\r") == len(data) - 4
+                and data.find(b"\n") == len(data) - 3
+                and len(data) <= self._max
+            ):
+                self._start = self._after_cr = False
+                return [SSEEvent(data, data[6:-4])]
             return self._split(data)
         tail += data
         self._has_cr = self._has_cr or _CR in data
