@@ -10,58 +10,31 @@ never cancelled: after a reset its pending read ends as at the end of the stream
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Protocol
-from uuid import uuid4
+from typing import Any, Final
 
 import grpc
-import structlog
 from grpc import aio
 
 from extproc.errors import StreamFailure
-from protos.ext_proc_pb2 import ProcessingRequest, ProcessingResponse
+from extproc.transport.base import Encodable, HealthCheckError, ListenError, Processor, Stream, fault
+from extproc.transport.listen import UNIX, SocketFile, bind_tcp, reachable
+from protos.ext_proc_pb2 import ProcessingRequest
 from protos.health_pb2 import HealthCheckRequest, HealthCheckResponse, HealthListRequest, HealthListResponse
 
-_log = structlog.get_logger(__name__)
-
-UNIX: Final = "unix://"
 MAX_INT32: Final = 2**31 - 1
-MAX_PORT: Final = 65535
-# What a socket address holds on Linux, without the closing zero byte.
-MAX_SOCKET_PATH: Final = 107
 
 _CODES: Final[Mapping[int, grpc.StatusCode]] = {code.value[0]: code for code in grpc.StatusCode}
 
 
-class Stream(Protocol):
-    """One ext_proc stream of the core: a message in, a reply out."""
-
-    end: StreamFailure | None
-
-    def feed(self, request: ProcessingRequest) -> ProcessingResponse | None: ...
-    def close(self) -> None: ...
-
-
-class Processor(Protocol):
-    """Opens streams of the core."""
-
-    def open(self) -> Stream: ...
-
-
-class ListenError(Exception):
-    """The address cannot be listened on; the text says why."""
-
-
-class HealthCheckError(Exception):
-    """A health check got no answer; the text is that of the gRPC status."""
+def _encode(reply: Encodable) -> bytes:
+    return reply.SerializeToString()
 
 
 class GrpcServer:
-    """Serves ``Process`` and health on one address.
+    """Serves ``Process`` and health on one address. It is a ``transport.base.Server``.
 
     Args:
         processor: the core.
@@ -72,8 +45,8 @@ class GrpcServer:
     def __init__(self, processor: Processor, *, is_serving: Callable[[], bool], max_message: int = MAX_INT32) -> None:
         self._processor = processor
         self._is_serving = is_serving
-        # The socket file and its inode: only our own is removed at the end.
-        self._socket: tuple[Path, int] | None = None
+        self._file: SocketFile | None = None
+        self._address = ""
         self._server = aio.server(
             options=[
                 ("grpc.max_receive_message_length", max_message if 0 < max_message < MAX_INT32 else -1),
@@ -85,48 +58,25 @@ class GrpcServer:
         self._server.add_generic_rpc_handlers((self._process_service(), self._health_service()))
 
     def listen(self, address: str, *, socket_mode: int = 0o775) -> str:
-        """Bind ``host:port`` (port 0 takes a free one, no host means all) or ``unix://path``.
-
-        Connections wait in the kernel until ``start``.
-
-        Returns:
-            The address as a client on this machine can reach it.
-
-        Raises:
-            ListenError: it cannot be bound, or the mode of the socket file cannot be set.
-        """
+        """See ``transport.base.Server``."""
         if address.startswith(UNIX):
-            return self._listen_unix(Path(address.removeprefix(UNIX)), socket_mode)
-        host, colon, port = address.rpartition(":")
-        if not colon or not port.isascii() or not port.isdigit() or int(port) > MAX_PORT:
-            raise ListenError(f'listen tcp: address "{address}": expected "host:port" or "unix:///path"')
-        _try_to_bind(host.strip("[]"), int(port), address)
+            file = SocketFile(address)
+            file.take_over(lambda path: self._bind_unix(path, address), socket_mode)
+            self._file = file
+            self._address = file.target
+            return self._address
+        # gRPC only says that it failed; the system says why.
+        bind_tcp(address).close()
+        host, _, port = address.rpartition(":")
         bound = self._bind(f"{host or '[::]'}:{port}", address)
-        return f"{_reachable(host)}:{bound}"
+        self._address = f"{reachable(host)}:{bound}"
+        return self._address
 
-    def _listen_unix(self, path: Path, mode: int) -> str:
-        """Bind under a name of our own, then take the path over from whoever has it (contract, 1.5).
-
-        A server removes the name that it was bound to when it stops. Bound to the path itself, an old process would
-        remove the socket of its successor.
-        """
-        if len(os.fsencode(path)) > MAX_SOCKET_PATH:
-            raise ListenError(f"listen unix {path}: path too long, at most {MAX_SOCKET_PATH} bytes")
-        own = path.with_name(f".{os.getpid()}")
-        with suppress(OSError):
-            own.unlink()
-        _try_to_bind_unix(own, path)
-        self._bind(f"unix:{own}", str(path))
-        try:
-            own.chmod(mode)
-        except OSError as error:
-            raise ListenError(f"failed to change UDS permission: {error}") from error
-        try:
-            own.replace(path)
-        except OSError as error:
-            raise ListenError(f"listen unix {path}: {error.strerror}") from error
-        self._socket = (path, path.stat().st_ino)
-        return f"unix:{path}"
+    def _bind_unix(self, path: str, address: str) -> None:
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.bind(path)
+        Path(path).unlink()
+        self._bind(f"unix:{path}", address.removeprefix(UNIX))
 
     def _bind(self, target: str, address: str) -> int:
         try:
@@ -136,25 +86,21 @@ class GrpcServer:
         return port
 
     async def start(self) -> None:
-        """Begin to serve."""
+        """See ``transport.base.Server``."""
         await self._server.start()
 
     async def stop(self, grace: float) -> None:
-        """Take no more streams, give those in flight ``grace`` seconds, then cut them.
-
-        May be called again with a shorter grace while it waits.
-        """
+        """See ``transport.base.Server``."""
         await self._server.stop(grace)
-        if self._socket is not None:
-            path, inode = self._socket
-            with suppress(OSError):
-                if path.stat().st_ino == inode:
-                    path.unlink()
+        if self._file is not None:
+            self._file.remove()
+
+    def probe(self) -> HealthProbe:
+        """See ``transport.base.Server``."""
+        return HealthProbe(self._address)
 
     def _process_service(self) -> grpc.GenericRpcHandler:
-        process = grpc.stream_stream_rpc_method_handler(
-            self._process, ProcessingRequest.FromString, ProcessingResponse.SerializeToString
-        )
+        process = grpc.stream_stream_rpc_method_handler(self._process, ProcessingRequest.FromString, _encode)
         return grpc.method_handlers_generic_handler("envoy.service.ext_proc.v3.ExternalProcessor", {"Process": process})
 
     def _health_service(self) -> grpc.GenericRpcHandler:
@@ -211,38 +157,10 @@ async def _exchange(stream: Stream, context: Any) -> StreamFailure | None:  # no
         # Envoy reset the stream while a reply was on its way, or the server stopped under it.
         return None
     except Exception as error:  # noqa: BLE001 - one stream must not harm another, whatever the fault
-        fault_id = str(uuid4())
-        _log.error("stream failed", fault_id=fault_id, exc_info=error)
-        return StreamFailure(StreamFailure.INTERNAL, f"internal error, id {fault_id}")
+        return fault(error)
     finally:
         stream.close()
     return None
-
-
-def _try_to_bind(host: str, port: int, address: str) -> None:
-    """Raise ``ListenError`` with the system's reason; gRPC only says that it failed."""
-    try:
-        family, kind, _, _, target = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with socket.socket(family, kind) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(target)
-    except (OSError, OverflowError) as error:
-        raise ListenError(f"listen tcp {address}: {error}") from error
-
-
-def _try_to_bind_unix(own: Path, path: Path) -> None:
-    try:
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.bind(str(own))
-        own.unlink()
-    except OSError as error:
-        raise ListenError(f"listen unix {path}: {error}") from error
-
-
-def _reachable(host: str) -> str:
-    return "127.0.0.1" if host in ("", "0.0.0.0") else "[::1]" if host == "[::]" else host
 
 
 class HealthProbe:
