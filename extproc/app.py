@@ -14,10 +14,10 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 import structlog
 
@@ -25,15 +25,19 @@ from extproc.admin.pages import HealthUnknown, Pages, build_app
 from extproc.admin.server import AdminListenError, AdminServer, listen
 from extproc.admin.status import config_page, readiness
 from extproc.decoder import Decoder
-from extproc.endpoints.table import EndpointTable
-from extproc.exchange.context import ExchangeOptions
 from extproc.exchange.stream import Processor
+from extproc.loops import loop_factory
+from extproc.options import endpoint_table, exchange_options
 from extproc.reload import ConfigError, ConfigManager, Source, VersionRule
 from extproc.settings import Settings
-from extproc.telemetry.levels import DEBUG
 from extproc.telemetry.metrics import Metrics
-from extproc.transport.grpc_aio import GrpcServer, HealthCheckError, HealthProbe, ListenError
+from extproc.transport.base import HealthCheckError, ListenError, Probe, Server
+from extproc.transport.engines import ENGINES
+from extproc.transport.tls import TlsError, server_context
 from filter_config.watch import BundleSource, FileSource
+
+if TYPE_CHECKING:
+    from extproc.workers.fleet import Fleet
 
 _log = structlog.get_logger(__name__)
 
@@ -45,7 +49,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class StartupError(Exception):
-    """The process cannot start; the text is one for people, in the peer's words."""
+    """The process cannot start, or has to give up; the text is one for people, in the peer's words."""
 
 
 class App:
@@ -68,8 +72,14 @@ class App:
         self._hurry = asyncio.Event()
         self.metrics = Metrics(environ)
         self._endpoints = endpoint_table(settings)
-        self.processor = Processor(metrics=self.metrics, options=exchange_options(settings, self._endpoints))
-        self._grpc = GrpcServer(self.processor, is_serving=self.is_serving, max_message=settings.max_recv_msg_size)
+        self._failure = ""
+        self._fleet: Fleet | None = None
+        self.processor: Processor | Fleet
+        self._grpc: Server
+        try:
+            self._build_server()
+        except TlsError as error:
+            raise StartupError(f"failed to set up TLS: {error}") from error
         self._decoder = Decoder()
         self._configs = ConfigManager(
             config_source(settings),
@@ -80,13 +90,31 @@ class App:
             poll_interval=settings.config_poll_interval,
         )
 
+    def _build_server(self) -> None:
+        """The core and its server: in this process, or in workers."""
+        settings = self._settings
+        if settings.workers == 1:
+            self.processor = Processor(metrics=self.metrics, options=exchange_options(settings, self._endpoints))
+            self._grpc = ENGINES[settings.transport](
+                self.processor, is_serving=self.is_serving, max_message=settings.max_recv_msg_size, tls=settings.tls
+            )
+            return
+        from extproc.workers.fleet import Fleet  # noqa: PLC0415 - one process needs none of it
+
+        if settings.tls is not None:
+            # Workers load it; what is wrong with it is better said before there are any.
+            server_context(settings.tls)
+        self.processor = self._grpc = self._fleet = Fleet(
+            settings, metrics=self.metrics, environ=self._environ, on_failure=self._give_up
+        )
+
     def is_serving(self) -> bool:
         """What gRPC health says: a config is live and the process is not on its way out."""
         return self.processor.runtime is not None and not self._draining
 
     def is_ready(self) -> bool:
         """Whether traffic should be sent here: as ``is_serving``, and the listener accepts."""
-        return self._serving and self.is_serving()
+        return self._serving and self.is_serving() and (self._fleet is None or self._fleet.serves)
 
     async def run(self) -> None:
         """Serve until a signal, then drain.
@@ -106,13 +134,15 @@ class App:
                 self._configs.load_first()
             except ConfigError as error:
                 raise StartupError(f"failed to start config watcher: {error}") from error
-            probe = HealthProbe(address)
+            probe = self._grpc.probe()
             admin = AdminServer(build_app(self._pages(probe)), admin_socket)
             _log.info("starting admin server", address=_shown_address(admin_socket))
             try:
                 await self._serve(admin)
             finally:
                 await probe.close()
+        if self._failure:
+            raise StartupError(self._failure)
 
     def signalled(self) -> None:
         """A signal came: the first one drains, the second ends at once."""
@@ -121,8 +151,19 @@ class App:
             self._hurry.set()
             return
         _log.info("signal received, shutting down...")
+        self._start_draining()
+
+    def _start_draining(self) -> None:
         self._draining = True
         self._drain.set()
+        if self._fleet is not None:
+            self._fleet.leave()
+
+    def _give_up(self, failure: str) -> None:
+        """Workers cannot be kept alive: whoever started this process has to hear of it."""
+        self._failure = failure
+        self._hurry.set()
+        self._start_draining()
 
     def _listen(self) -> tuple[str, socket.socket]:
         settings = self._settings
@@ -146,12 +187,13 @@ class App:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(admin.run_until_stopped())
                 await self._grpc.start()
-                self._serving = True
+                self._serving = not self._failure
                 # What lives for good need not be walked by every collection.
                 gc.collect()
                 gc.freeze()
-                self._ready_to.write(READY_LINE)
-                self._ready_to.flush()
+                if self._serving and not self._draining:
+                    self._ready_to.write(READY_LINE)
+                    self._ready_to.flush()
                 warming = tasks.create_task(self._decoder.warm_up())
                 tasks.create_task(self._configs.follow(stop_watching))
                 await self._drain.wait()
@@ -201,24 +243,32 @@ class App:
             await asyncio.wait_for(self._hurry.wait(), seconds)
         return self._hurry.is_set()
 
-    def _pages(self, probe: HealthProbe) -> Pages:
+    def _pages(self, probe: Probe) -> Pages:
         async def health() -> str:
             try:
                 return await probe()
             except HealthCheckError as error:
                 raise HealthUnknown(str(error)) from error
 
+        fleet = self._fleet
         return Pages(
-            registry=self.metrics.registry,
+            registry=self.metrics.registry if fleet is None else fleet.registry,
             health=health,
             is_ready=self.is_ready,
-            readiness=lambda: readiness(self._configs.status, draining=self._draining),
-            config=lambda: config_page(
-                self._configs.status,
-                claimed=self._settings.version_string,
-                started_at=self._started_at,
-                now=time.time(),
-            ),
+            readiness=lambda: {
+                **readiness(self._configs.status, draining=self._draining),
+                **({} if fleet is None else fleet.readiness()),
+            },
+            config=lambda: {
+                **config_page(
+                    self._configs.status,
+                    claimed=self._settings.version_string,
+                    started_at=self._started_at,
+                    now=time.time(),
+                ),
+                **({} if fleet is None else fleet.describe()),
+            },
+            refresh=None if fleet is None else fleet.refresh,
         )
 
 
@@ -227,23 +277,6 @@ def config_source(settings: Settings) -> Source:
     if settings.config_bundle_path:
         return BundleSource(Path(settings.config_bundle_path))
     return FileSource(Path(settings.config_path))
-
-
-def endpoint_table(settings: Settings) -> EndpointTable:
-    """The paths that are served."""
-    return EndpointTable.build(settings.endpoint_prefixes, root=settings.root_prefix)
-
-
-def exchange_options(settings: Settings, endpoints: EndpointTable) -> ExchangeOptions:
-    """What the core has to know of the settings."""
-    return ExchangeOptions(
-        endpoints=endpoints,
-        log_attributes=dict(settings.log_attributes),
-        metric_attributes=dict(settings.metric_attributes),
-        max_body_bytes=settings.max_body_bytes,
-        debug=settings.log_level <= DEBUG,
-        redact=settings.enable_redaction,
-    )
 
 
 def run(settings: Settings, environ: Mapping[str, str]) -> None:
@@ -256,17 +289,8 @@ def run(settings: Settings, environ: Mapping[str, str]) -> None:
     async def serve() -> None:
         await App(settings, environ).run()
 
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(serve())
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop  # noqa: PLC0415 - not on every platform
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
 
 
 def _shown_address(bound: socket.socket) -> str:

@@ -11,6 +11,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Final, get_type_hints
 
 from extproc.flags import Flag, Kind, convert, pairs, parse_flags
@@ -18,6 +19,8 @@ from extproc.golang import MAX_INT64, format_duration, quote
 from extproc.paths import EndpointPrefixes
 from extproc.telemetry.attributes import SESSION, HeaderAttributes, merge, parse_header_attributes
 from extproc.telemetry.levels import parse_level
+from extproc.transport.tls import TlsFiles
+from extproc.workers.cores import available_cores
 from filter_config.redact import Secret
 
 
@@ -183,12 +186,42 @@ class Settings:
     ] = 30.0
     admin_host: Annotated[str, Knob(Kind.TEXT, "Address of the admin HTTP server; empty means all interfaces.")] = ""
     uds_mode: Annotated[int, Knob(Kind.MODE, "File mode of a Unix socket that gRPC is served on.")] = 0o775
+    transport: Annotated[
+        str,
+        Knob(
+            Kind.TEXT,
+            "What serves gRPC: grpcio, or http2, an engine of our own that costs a fraction of its CPU time.",
+        ),
+    ] = "grpcio"
+    tls_cert: Annotated[
+        str, Knob(Kind.TEXT, "PEM file with the certificate chain of the gRPC listener; turns TLS on. Needs http2.")
+    ] = ""
+    tls_key: Annotated[str, Knob(Kind.TEXT, "PEM file with its private key.")] = ""
+    tls_client_ca: Annotated[
+        str, Knob(Kind.TEXT, "PEM file with the issuers of client certificates; every client then needs one.")
+    ] = ""
+    workers: Annotated[
+        int,
+        Knob(
+            Kind.TEXT,
+            "How many processes serve gRPC, or auto for one per available core. More than one needs http2.",
+            "1",
+        ),
+    ] = 1
     config_poll_interval: Annotated[
         float, Knob(Kind.DURATION, "How often the filter config is read even if no change was notified.")
     ] = 5.0
 
     pending: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+
+    @property
+    def tls(self) -> TlsFiles | None:
+        """The TLS of the gRPC listener, where it has one."""
+        if not self.tls_cert:
+            return None
+        client_ca = Path(self.tls_client_ca) if self.tls_client_ca else None
+        return TlsFiles(certificate=Path(self.tls_cert), key=Path(self.tls_key), client_ca=client_ca)
 
     @property
     def span_attributes(self) -> HeaderAttributes:
@@ -255,9 +288,28 @@ def _from_environment(flags: Sequence[Flag], environ: Mapping[str, str]) -> dict
     return given
 
 
+def parse_workers(text: str) -> int:
+    """Read a number of workers; ``auto`` is one per core that is available to this process.
+
+    Raises:
+        ValueError: it is none that can be used.
+    """
+    if text == "auto":
+        return available_cores()
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_WORKERS):
+        raise ValueError(f'invalid workers: {quote(text)}, must be "auto" or from 1 to {MAX_WORKERS}')
+    return int(text)
+
+
 def _log_format(text: str) -> str:
     if text not in ("text", "json"):
         raise ValueError(f'invalid log format: {quote(text)}, must be "text" or "json"')
+    return text
+
+
+def _transport(text: str) -> str:
+    if text not in ("grpcio", "http2"):
+        raise ValueError(f'invalid transport: {quote(text)}, must be "grpcio" or "http2"')
     return text
 
 
@@ -270,7 +322,10 @@ _TYPED: Final[tuple[tuple[str, Callable[[str], object], str], ...]] = (
     ("metrics_request_header_attributes", parse_header_attributes, "failed to parse metrics header mapping: "),
     ("log_request_header_attributes", parse_header_attributes, "failed to parse access log header mapping: "),
     ("endpoint_prefixes", parse_endpoint_prefixes, "failed to parse endpoint prefixes: "),
+    ("transport", _transport, ""),
+    ("workers", parse_workers, ""),
 )
+MAX_WORKERS: Final = 128
 _EMPTY: Final[Mapping[str, object]] = {"endpoint_prefixes": EndpointPrefixes()}
 _NOT_NEGATIVE: Final = ("max_body_bytes", "drain_seconds", "shutdown_timeout")
 
@@ -284,14 +339,37 @@ def _validate(given: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
         if field not in given:
             continue
         text = str(given[field])
-        if not text and field not in ("log_level", "log_format"):
+        if not text and field not in ("log_level", "log_format", "transport", "workers"):
             values[field] = _EMPTY.get(field, ())
             continue
         try:
             values[field] = read(text)
         except ValueError as error:
             faults.append(f"{wrong}{error}")
-    return values, faults + _out_of_range(values)
+    return values, faults + _out_of_range(values) + _tls_faults(values) + _worker_faults(values)
+
+
+def _worker_faults(values: Mapping[str, Any]) -> list[str]:
+    workers = values.get("workers", 1)
+    if isinstance(workers, int) and workers > 1 and _transport_in(values) != "http2":
+        return ["invalid workers: the transport grpcio has one process, use http2"]
+    return []
+
+
+def _transport_in(values: Mapping[str, Any]) -> str:
+    default = next(field.default for field in dataclasses.fields(Settings) if field.name == "transport")
+    return str(values.get("transport", default))
+
+
+def _tls_faults(values: Mapping[str, Any]) -> list[str]:
+    certificate, key, client_ca = (values.get(field, "") for field in ("tls_cert", "tls_key", "tls_client_ca"))
+    if not (certificate or key or client_ca):
+        return []
+    if not (certificate and key):
+        return ["invalid TLS: tlsCert and tlsKey go together, and tlsClientCa with them"]
+    if _transport_in(values) != "http2":
+        return ["invalid TLS: the transport grpcio has none, use http2"]
+    return []
 
 
 def _out_of_range(values: Mapping[str, Any]) -> list[str]:

@@ -37,6 +37,7 @@ class Pages:
 
     Attributes:
         registry: the metrics.
+        refresh: brings them up to date, where they are not in any case.
         health: asks the gRPC server for its serving status, by name; raises ``HealthUnknown``.
         is_ready: whether traffic should be sent here.
         readiness: details for ``/ready``.
@@ -48,8 +49,11 @@ class Pages:
     is_ready: Callable[[], bool]
     readiness: Callable[[], Mapping[str, Any]]
     config: Callable[[], Mapping[str, Any]]
+    refresh: Callable[[], Awaitable[None]] | None = None
 
     async def show_metrics(self, request: Request) -> Response:
+        if self.refresh is not None:
+            await self.refresh()
         body = exposition.render(self.registry).encode()
         headers = {"Content-Type": exposition.CONTENT_TYPE, "Vary": "Accept-Encoding"}
         if accepts_gzip(request.headers.get("accept-encoding", "")):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from extproc.endpoints.table import EndpointTable
+from extproc.exchange.owners import Owner
 from extproc.runtime import Runtime
 from extproc.telemetry.metrics import Metrics
 
@@ -52,6 +53,8 @@ class ExchangeContext:
     Attributes:
         runtime: the live config, or ``None`` until there is one. Assigning is the reload.
         closing: take no further client requests; attempts of those in flight are served.
+        owner: which worker this is; ``None`` for the only process of its address.
+        id_tag: what internal request ids end in, so that other workers can tell whose they are.
         clock: monotonic seconds.
         now: seconds since 1970.
     """
@@ -60,6 +63,8 @@ class ExchangeContext:
     options: ExchangeOptions = field(default_factory=ExchangeOptions)
     runtime: Runtime | None = None
     closing: bool = False
+    owner: Owner | None = None
+    id_tag: str = ""
     clock: Callable[[], float] = time.perf_counter
     now: Callable[[], float] = time.time
     new_id: Callable[[], str] = new_id

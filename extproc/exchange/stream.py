@@ -14,12 +14,14 @@ from extproc.exchange.attributes import UnmatchedAttempt, read_target
 from extproc.exchange.context import ExchangeContext, ExchangeOptions, new_id
 from extproc.exchange.headers import HeaderDict, read_headers
 from extproc.exchange.models import list_models
+from extproc.exchange.owners import ForeignAttempt, Owner
 from extproc.exchange.registry import Registry
+from extproc.exchange.replies import Reply
 from extproc.exchange.router import RouterExchange
 from extproc.exchange.upstream import UpstreamExchange
 from extproc.runtime import Runtime
 from extproc.telemetry.metrics import Metrics
-from protos.ext_proc_pb2 import FULL_DUPLEX_STREAMED, GRPC, ProcessingRequest, ProcessingResponse
+from protos.ext_proc_pb2 import FULL_DUPLEX_STREAMED, GRPC, ProcessingRequest
 
 _log = structlog.get_logger(__name__)
 
@@ -43,10 +45,17 @@ class Processor:
         clock: Callable[[], float] = time.perf_counter,
         now: Callable[[], float] = time.time,
         ids: Callable[[], str] = new_id,
+        owner: Owner | None = None,
     ) -> None:
         self._registry = Registry()
         self._context = ExchangeContext(
-            metrics=metrics, options=options or ExchangeOptions(), clock=clock, now=now, new_id=ids
+            metrics=metrics,
+            options=options or ExchangeOptions(),
+            clock=clock,
+            now=now,
+            new_id=ids,
+            owner=owner,
+            id_tag=owner.tag if owner is not None else "",
         )
 
     @property
@@ -95,10 +104,11 @@ class Stream:
         self._level = ""
         self._closed = False
 
-    def feed(self, request: ProcessingRequest) -> ProcessingResponse | None:
+    def feed(self, request: ProcessingRequest) -> Reply | None:
         """Handle one message; ``None`` only where Envoy observes and wants no reply.
 
         Raises:
+            ForeignAttempt: the stream belongs to another worker. Nothing was done with the message.
             StreamFailure: the stream must end with that status instead of a reply.
         """
         context = self._context
@@ -135,7 +145,7 @@ class Stream:
                 self._router.failed()
                 _log.exception("fault while closing a stream", request_id=self._router.request_id)
 
-    def _debug(self, request: ProcessingRequest, kind: str, reply: ProcessingResponse) -> None:
+    def _debug(self, request: ProcessingRequest, kind: str, reply: Reply) -> None:
         owner = self._router or self._upstream_of
         who = {"request_id": owner.request_id if owner else "", "is_upstream_filter": self._level == UPSTREAM}
         runtime = owner.runtime if owner else self._context.runtime
@@ -147,27 +157,35 @@ class Stream:
 
     # Request headers
 
-    def _request_headers(self, request: ProcessingRequest) -> ProcessingResponse:
+    def _request_headers(self, request: ProcessingRequest) -> Reply:
         if self._level:
             return replies.neutral("request_headers")
         headers = read_headers(request.request_headers)
-        owner = self._registry.find(headers.get(names.INTERNAL_REQUEST_ID, ""))
+        internal_id = headers.get(names.INTERNAL_REQUEST_ID, "")
+        owner = self._registry.find(internal_id)
+        foreign = self._foreign(internal_id) if owner is None else None
         # Only Envoy's upstream-level filter is set up with attributes. The id in the headers says nothing about the
         # level: backends have seen it, and what a backend knows a client may know.
         if request.attributes:
+            if foreign is not None:
+                raise ForeignAttempt(foreign)
             self._open(UPSTREAM)
             return self._upstream_headers(request, headers, owner)
         self._open(ROUTER)
-        if owner is not None:
+        if owner is not None or foreign is not None:
             # Either a filter that lost its attributes, or a client that plays with an id: neither may go on as it is.
             raise UnmatchedAttempt("missing attributes in request")
         return self._router_headers(request, headers)
+
+    def _foreign(self, internal_id: str) -> Owner | None:
+        own = self._context.owner
+        return None if own is None or not internal_id else own.foreign(internal_id)
 
     def _open(self, level: str) -> None:
         self._level = level
         self._context.metrics.stream_opened(level)
 
-    def _router_headers(self, request: ProcessingRequest, headers: HeaderDict) -> ProcessingResponse:
+    def _router_headers(self, request: ProcessingRequest, headers: HeaderDict) -> Reply:
         context = self._context
         if context.closing:
             raise StreamFailure(StreamFailure.UNAVAILABLE, "shutting down")
@@ -193,14 +211,12 @@ class Stream:
         self._registry.add(self._router)
         return self._router.request_headers(request.request_headers)
 
-    def _unknown_path(self, path: str) -> ProcessingResponse:
+    def _unknown_path(self, path: str) -> Reply:
         text = f"unsupported path: {path}"
         self.end = StreamFailure(StreamFailure.NOT_FOUND, text)
         return replies.immediate(404, text.encode(), content_type=None, grpc_status=StreamFailure.NOT_FOUND)
 
-    def _upstream_headers(
-        self, request: ProcessingRequest, headers: HeaderDict, owner: RouterExchange | None
-    ) -> ProcessingResponse:
+    def _upstream_headers(self, request: ProcessingRequest, headers: HeaderDict, owner: RouterExchange | None) -> Reply:
         if owner is None:
             internal_id = headers.get(names.INTERNAL_REQUEST_ID)
             raise UnmatchedAttempt(
@@ -214,34 +230,34 @@ class Stream:
 
     # The other phases
 
-    def _request_body(self, request: ProcessingRequest) -> ProcessingResponse:
+    def _request_body(self, request: ProcessingRequest) -> Reply:
         if self._router is None:
             return replies.neutral("request_body")
         return self._router.request_body(request.request_body)
 
-    def _response_headers(self, request: ProcessingRequest) -> ProcessingResponse:
+    def _response_headers(self, request: ProcessingRequest) -> Reply:
         if self._router is None:
             return replies.neutral("response_headers")
         return self._router.response_headers(request.response_headers, read_headers(request.response_headers))
 
-    def _response_body(self, request: ProcessingRequest) -> ProcessingResponse:
+    def _response_body(self, request: ProcessingRequest) -> Reply:
         if self._router is None:
             return replies.neutral("response_body")
         return self._router.response_body(request.response_body)
 
-    def _request_trailers(self, _request: ProcessingRequest) -> ProcessingResponse:
+    def _request_trailers(self, _request: ProcessingRequest) -> Reply:
         if self._router is None:
             return replies.neutral("request_trailers")
         return self._router.request_trailers()
 
-    def _response_trailers(self, _request: ProcessingRequest) -> ProcessingResponse:
+    def _response_trailers(self, _request: ProcessingRequest) -> Reply:
         if self._router is None:
             return replies.neutral("response_trailers")
         return self._router.response_trailers()
 
     # Errors
 
-    def _refuse(self, error: ClientError) -> ProcessingResponse:
+    def _refuse(self, error: ClientError) -> Reply:
         """Answer the client, in the error shape of its API."""
         owner = self._router or self._upstream_of
         if self._router is not None:
@@ -253,7 +269,7 @@ class Stream:
         )
         return replies.client_error(error, owner.error_body(error) if owner else client_error_body(error))
 
-    def _fault(self, kind: str, error: Exception) -> ProcessingResponse:
+    def _fault(self, kind: str, error: Exception) -> Reply:
         """Something that must not happen: the log gets the cause, the client an id to ask about."""
         fault_id = self._context.new_id()
         owner = self._router or self._upstream_of
@@ -270,7 +286,7 @@ class Stream:
         return self._refuse(InternalFault(fault_id))
 
 
-_HANDLERS: dict[str, Callable[[Stream, ProcessingRequest], ProcessingResponse]] = {
+_HANDLERS: dict[str, Callable[[Stream, ProcessingRequest], Reply]] = {
     "request_headers": Stream._request_headers,  # noqa: SLF001 - the table of this class
     "request_body": Stream._request_body,  # noqa: SLF001
     "request_trailers": Stream._request_trailers,  # noqa: SLF001

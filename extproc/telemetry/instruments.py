@@ -8,16 +8,14 @@ collectors of a ``prometheus_client`` registry, so everything that reads a regis
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from prometheus_client import Metric
 from prometheus_client.registry import Collector
 
 from extproc.golang import format_float
-
-Labels = tuple[tuple[str, str], ...]
-"""Label names and values, sorted by name."""
+from extproc.telemetry.snapshot import Labels
 
 
 class Value:
@@ -53,11 +51,27 @@ class Distribution:
 
 
 class Scalars(Collector):
-    """A counter or gauge with its series. The name of a counter goes without ``_total``, which is added when read."""
+    """A counter or gauge with its series. The name of a counter goes without ``_total``, which is added when read.
 
-    def __init__(self, kind: Literal["counter", "gauge"], name: str, description: str) -> None:
+    Args:
+        kind: what it is.
+        name: see above.
+        description: one sentence for people.
+        merge: what several processes have together: the ``sum`` of their values, or the highest (``max``).
+    """
+
+    def __init__(
+        self,
+        kind: Literal["counter", "gauge"],
+        name: str,
+        description: str,
+        *,
+        merge: Literal["sum", "max"] = "sum",
+    ) -> None:
         self.name = name
+        self.lasting = kind == "counter"
         self._kind = kind
+        self._merge = merge
         self._description = description
         self._series: dict[Labels, Value] = {}
 
@@ -68,6 +82,16 @@ class Scalars(Collector):
     def clear(self) -> None:
         """Forget every series."""
         self._series.clear()
+
+    def values(self) -> list[tuple[Labels, float]]:
+        """Labels and value of every series."""
+        return [(labels, series.value) for labels, series in self._series.items()]
+
+    def absorb(self, values: Iterable[tuple[Labels, float]]) -> None:
+        """Add what another process has counted."""
+        for labels, value in values:
+            series = self._series.setdefault(labels, Value())
+            series.value = series.value + value if self._merge == "sum" else max(series.value, value)
 
     def collect(self) -> Iterator[Metric]:
         if not self._series:
@@ -99,6 +123,19 @@ class Histogram(Collector):
     def counts(self) -> Iterator[tuple[Labels, int]]:
         """How many values each series has."""
         return ((labels, series.count) for labels, series in self._series.items())
+
+    def parts(self, size: int) -> Iterator[list[tuple[Labels, tuple[int, ...], float]]]:
+        """Labels, counts of the buckets and sum of every series, at most ``size`` of them at a time."""
+        known = list(self._series.items())
+        for start in range(0, len(known), size):
+            yield [(labels, tuple(series.counts), series.total) for labels, series in known[start : start + size]]
+
+    def absorb(self, values: Iterable[tuple[Labels, tuple[int, ...], float]]) -> None:
+        """Add what another process has observed, in the same buckets."""
+        for labels, counts, total in values:
+            series = self.series(labels)
+            series.counts = [own + other for own, other in zip(series.counts, counts, strict=True)]
+            series.total += total
 
     def collect(self) -> Iterator[Metric]:
         if not self._series:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 from urllib.parse import unquote
 
 from msgspec import Struct
@@ -18,7 +18,8 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.registry import Collector
 
 import extproc
-from extproc.telemetry.instruments import Distribution, Histogram, Labels, Scalars, Value
+from extproc.telemetry.instruments import Distribution, Histogram, Scalars, Value
+from extproc.telemetry.snapshot import Labels, Snapshot
 
 MAX_MODELS: Final = 200
 """Distinct models a model label may have; further ones are counted as ``other``."""
@@ -123,6 +124,8 @@ class Metrics:
     def __init__(self, environ: Mapping[str, str] | None = None, *, clock: Callable[[], float] = time.time) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
         self._clock = clock
+        self._histograms: dict[str, Histogram] = {}
+        self._counts: dict[str, Scalars] = {}
         self._attempts: dict[AttemptLabels, _Attempt] = {}
         self._latest: tuple[AttemptLabels | None, _Attempt] = (None, _Attempt({}))
         self._original_models = _Cap(MAX_MODELS)
@@ -172,22 +175,59 @@ class Metrics:
             "extproc_config_version_mismatch",
             "Filter configs whose version is not that of this process.",
         )
-        self._live = self._scalars("gauge", "extproc_config_info", "Content hash of the live filter config.")
-        self._live_since = self._scalars(
-            "gauge", "extproc_config_live_timestamp_seconds", "When the live filter config was taken into use."
+        self._live = self._scalars(
+            "gauge", "extproc_config_info", "Content hash of the live filter config.", merge="max"
         )
-        self._scalars("gauge", "target_info", "Target metadata").series(**resource).add()
+        self._live_since = self._scalars(
+            "gauge",
+            "extproc_config_live_timestamp_seconds",
+            "When the live filter config was taken into use.",
+            merge="max",
+        )
+        self._workers = self._scalars("gauge", "extproc_workers", "Worker processes that serve.")
+        self._worker_ends = self._scalars("counter", "extproc_worker_ends", "Worker processes that died.")
+        self._relayed = self._scalars(
+            "counter", "extproc_relayed_attempts", "Attempts at requests of another worker, which were relayed to it."
+        )
+        self._scalars("gauge", "target_info", "Target metadata", merge="max").series(**resource).add()
         self._mismatches.series()
 
     def _histogram(self, name: str, description: str, bounds: tuple[float, ...]) -> Histogram:
-        histogram = Histogram(name, description, bounds)
+        histogram = self._histograms[name] = Histogram(name, description, bounds)
         self.registry.register(histogram)
         return histogram
 
-    def _scalars(self, kind: str, name: str, description: str) -> Scalars:
-        scalars = Scalars("counter" if kind == "counter" else "gauge", name, description)
+    def _scalars(
+        self,
+        kind: Literal["counter", "gauge"],
+        name: str,
+        description: str,
+        *,
+        merge: Literal["sum", "max"] = "sum",
+    ) -> Scalars:
+        scalars = self._counts[name] = Scalars(kind, name, description, merge=merge)
         self.registry.register(scalars)
         return scalars
+
+    def snapshot(self) -> Snapshot:
+        """Everything that was recorded so far."""
+        return Snapshot.whole(self.parts(MAX_ATTEMPT_SERIES))
+
+    def parts(self, size: int) -> Iterator[Snapshot]:
+        """The same in parts of at most ``size`` histograms, between which other things may be done and recorded."""
+        yield Snapshot(scalars={name: scalars.values() for name, scalars in self._counts.items()})
+        for name, histogram in self._histograms.items():
+            for series in histogram.parts(size):
+                yield Snapshot(histograms={name: series})
+
+    def absorb(self, snapshot: Snapshot, *, ended: bool = False) -> None:
+        """Add what another process has recorded; of one that has ``ended``, only what it counted for good."""
+        for name, values in snapshot.scalars.items():
+            scalars = self._counts[name]
+            if scalars.lasting or not ended:
+                scalars.absorb(values)
+        for name, series in snapshot.histograms.items():
+            self._histograms[name].absorb(series)
 
     def tokens(self, labels: AttemptLabels, usage: TokenCounts) -> None:
         """Record each count that is set, a zero too."""
@@ -260,7 +300,7 @@ class Metrics:
         self._cost_errors.series(metadata_key=metadata_key).add()
 
     def config_reload(self, result: str) -> None:
-        """Count an attempt to load a filter config: ``ok``, ``refused`` or ``unavailable``."""
+        """Count an attempt to load a filter config: ``ok``, ``refused``, ``unavailable`` or ``refused_by_worker``."""
         self._reloads.series(result=result).add()
 
     def config_version_mismatch(self) -> None:
@@ -272,6 +312,18 @@ class Metrics:
         self._live.clear()
         self._live.series(digest=digest).value = 1
         self._live_since.series().value = round(self._clock(), 3)
+
+    def workers(self, serving: int) -> None:
+        """Say how many workers serve."""
+        self._workers.series().value = serving
+
+    def worker_ended(self) -> None:
+        """Count a worker that died."""
+        self._worker_ends.series().add()
+
+    def relayed(self) -> None:
+        """Count an attempt that was relayed to another worker."""
+        self._relayed.series().add()
 
     def _attempt(self, labels: AttemptLabels) -> _Attempt:
         # The values of an attempt come one after the other with the same object; hashing six strings costs more

@@ -99,9 +99,12 @@ VALUES = {
     "SECONDS": ("7", 7.0),
     "MODE": ("0600", 0o600),
 }
+TLS = ("-transport=http2", "-tlsCert=cert.pem", "-tlsKey=key.pem")
 SPECIAL = {
     "log_level": ("warn", 4),
     "log_format": ("json", "json"),
+    "transport": ("http2", "http2"),
+    "workers": ("3", 3),
     "endpoint_prefixes": ("openai:/x", EndpointPrefixes(openai="/x")),
 }
 
@@ -110,6 +113,10 @@ SPECIAL = {
 def test_each_knob_as_flag_and_as_variable(flag):
     text, value = SPECIAL.get(flag.field, VALUES[flag.kind.name])
     base = [] if flag.field.startswith("config_") and flag.field.endswith("_path") else PATH
+    if flag.field == "workers":
+        base = [*base, "-transport=http2"]
+    if flag.field.startswith("tls_"):
+        base = [*base, *(other for other in TLS if not other.startswith(f"-{flag.camel}="))]
     for settings in (
         parse(*base, f"-{flag.camel}={text}"),
         parse(*base, f"--{flag.kebab}={text}"),
@@ -143,6 +150,8 @@ INVALID_PAIR = "invalid header-attribute pair at position 1"
 HEADER_FORMAT = "(expected format: header:attribute)"
 INVALID_PREFIX = "invalid endpointPrefixes pair at position 1"
 FAMILIES = "(allowed: openai, cohere, anthropic)"
+TLS_INCOMPLETE = "invalid TLS: tlsCert and tlsKey go together, and tlsClientCa with them"
+NO_WORKERS = 'invalid workers: "{}", must be "auto" or from 1 to 128'
 REFUSED = {
     "no config": ([], NO_PATH),
     "no config and bad level": (
@@ -194,6 +203,23 @@ failed to unmarshal log level: slog: level string "x": unknown name
 invalid log format: "x", must be "text" or "json"
 failed to parse request header mapping: {INVALID_PAIR}: "x" {HEADER_FORMAT}
 failed to parse endpoint prefixes: {INVALID_PREFIX}: "x" (expected format: key:value)""",
+    ),
+    "unknown transport": ([*PATH, "-transport=quic"], 'invalid transport: "quic", must be "grpcio" or "http2"'),
+    "empty transport": ([*PATH, "-transport="], 'invalid transport: "", must be "grpcio" or "http2"'),
+    "certificate without a key": ([*PATH, "-transport=http2", "-tlsCert=c"], TLS_INCOMPLETE),
+    "key without a certificate": ([*PATH, "-transport=http2", "-tlsKey=k"], TLS_INCOMPLETE),
+    "client CA alone": ([*PATH, "-transport=http2", "-tlsClientCa=a"], TLS_INCOMPLETE),
+    "TLS of the other engine": (
+        [*PATH, "-transport=grpcio", "-tlsCert=c", "-tlsKey=k"],
+        "invalid TLS: the transport grpcio has none, use http2",
+    ),
+    "no workers": ([*PATH, "-workers=0"], NO_WORKERS.format("0")),
+    "workers of another kind": ([*PATH, "-transport=http2", "-workers=many"], NO_WORKERS.format("many")),
+    "empty workers": ([*PATH, "-workers="], NO_WORKERS.format("")),
+    "too many workers": ([*PATH, "-transport=http2", "-workers=129"], NO_WORKERS.format("129")),
+    "workers of the other engine": (
+        [*PATH, "-transport=grpcio", "-workers=2"],
+        "invalid workers: the transport grpcio has one process, use http2",
     ),
     "negative drain": ([*PATH, "-drainSeconds=-1s"], "invalid drainSeconds: -1, must not be negative"),
     "no polling": ([*PATH, "-configPollInterval=0"], "invalid configPollInterval: must be greater than zero"),

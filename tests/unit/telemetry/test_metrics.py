@@ -244,6 +244,9 @@ def everything():
     metrics.cost_error("k")
     metrics.config_reload("ok")
     metrics.live_config("d")
+    metrics.workers(2)
+    metrics.worker_ended()
+    metrics.relayed()
     return metrics
 
 

@@ -1,0 +1,3 @@
+"""See ``conftest``."""
+
+from tests.unit.exchange.test_debug import *  # noqa: F403 - its tests are what this module is
