@@ -1,172 +1,194 @@
-"""What the processor costs: the same Envoy, with the filter and without, in turn.
+"""What a request, a chunk, a stream and a reload cost: ``make bench``.
 
-``make bench`` prints, for each kind of traffic, requests per second, latency, and CPU time of the processor and of
-Envoy per request. Single figures of a shared machine mean little: compare the two rows of one run, and quote the ratio.
+Prints one table and the promised figures, and writes every sample as JSON. Single figures of a shared machine mean
+little: compare the columns of one table.
 """
 
+from __future__ import annotations
+
 import argparse
-import json
-import os
-import shutil
-import statistics
+import resource
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
-from deploy.demo.children import Child
-from deploy.demo.envoy_process import EnvoyProcess
-from deploy.demo.processor import ProcessorProcess
-from deploy.envoy.bootstrap import LISTENER, bootstrap
-from deploy.envoy.model import Backend, Gateway, Listener, PipeAddress, Processor, Route, Rule, SocketAddress
-from deploy.envoy.text import to_json
-from tests.bench.load import LoadResult, http_request, load
-from tests.bench.upstream import CHUNKS
+import msgspec
 
-LOOPBACK = "127.0.0.1"
-TICKS = os.sysconf("SC_CLK_TCK")
+from deploy.demo.children import ChildFailed
+from deploy.demo.envoy_process import binary
+from tests.bench import page, results, rows, table, tools, translators
+from tests.bench.columns import FULL, QUICK, Column, Scale, Tools, columns
+from tests.bench.machine import describe, envoy_version
+from tests.bench.results import Figures, Report, RowState
+from tests.bench.rows import ROWS, Row
+from tests.bench.runner import Runner
+from tests.bench.stage import Stage
+from tests.bench.targets import regressions, verdicts
 
-
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    name: str
-    body: bytes
-    share: float  # of the requests of a run
+_ROOT: Final = Path(__file__).resolve().parents[2]
+DEFAULT_JSON: Final = _ROOT / ".cache" / "bench" / "latest.json"
 
 
-TRAFFIC = (
-    Traffic("plain, 0.2 kB", b'{"model":"bench","messages":[{"role":"user","content":"' + b"x" * 150 + b'"}]}', 1.0),
-    Traffic("plain, 64 kB", b'{"model":"bench","messages":[{"role":"user","content":"' + b"x" * 65_000 + b'"}]}', 0.5),
-    Traffic(f"stream, {CHUNKS} events", b'{"model":"bench","stream":true,"messages":[]}', 0.1),
-)
+def _say(line: str) -> None:
+    print(f"  {line}", file=sys.stderr, flush=True)
 
 
-def cpu_seconds(pid: int) -> float:
-    """User and system time that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One Envoy and what runs beside it."""
-
-    name: str
-    port: int
-    envoy: int
-    processor: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    result: LoadResult
-    envoy_cpu: float
-    processor_cpu: float
-
-
-def measure(side: Side, traffic: Traffic, requests: int, connections: int) -> Sample:
-    def cpu() -> tuple[float, float]:
-        return cpu_seconds(side.envoy), cpu_seconds(side.processor) if side.processor else 0.0
-
-    # Envoy sends these to route on where there is no processor; with one they are replaced.
-    request = http_request(traffic.body, {"x-ai-eg-model": "bench"})
-    before = cpu()
-    result = load(side.port, request, requests=requests, connections=connections)
-    after = cpu()
-    return Sample(result, after[0] - before[0], after[1] - before[1])
-
-
-def filter_config(route: Route) -> str:
-    """Rename, key, and one cost rule: what an ordinary backend needs."""
-    backends = [
-        {
-            "name": name,
-            "schema": {"name": "OpenAI", "prefix": "v1"},
-            "modelNameOverride": "bench-upstream",
-            "auth": {"apiKey": {"key": "sk-bench"}},
-        }
-        for name, _ in route.backend_names()
-    ]
-    costs = [
-        {"metadataKey": "cost", "type": "CEL", "cel": "input_tokens + output_tokens * 2u", "routeName": route.full_name}
-    ]
-    return json.dumps({"version": "dev", "backends": backends, "llmRequestCosts": costs})
-
-
-@contextmanager
-def sides(directory: Path, sockets: Path) -> Iterator[tuple[Side, Side]]:
-    with ExitStack() as stack:
-        upstream = Child("upstream", [sys.executable, "-m", "tests.bench.upstream"], log=directory / "upstream.log")
-        stack.callback(upstream.stop)
-        port = int(upstream.wait_for_line("listening on", timeout=20).split()[-1])
-        backend = Backend(name="upstream", address=SocketAddress(host=LOOPBACK, port=port))
-        route = Route(name="bench", rules=(Rule(backends=(backend,)),))
-        config = directory / "filter-config.yaml"
-        config.write_text(filter_config(route))
-        processor = ProcessorProcess(
-            config=config, socket_path=sockets / "p.sock", directory=directory, log_level="error"
-        )
-        processor.start()
-        stack.callback(processor.stop, grace=1.0)
-
-        def envoy(name: str, attached: Processor | None) -> Side:
-            home = directory / name
-            home.mkdir()
-            listener = Listener(address=SocketAddress(host=LOOPBACK, port=0))
-            admin = SocketAddress(host=LOOPBACK, port=0)
-            gateway = Gateway(listener=listener, routes=(route,), processor=attached, admin=admin)
-            process = EnvoyProcess(to_json(bootstrap(gateway)), directory=home)
-            process.start()
-            stack.callback(process.stop)
-            return Side(name, process.port(LISTENER), process.pid, processor.child.pid if attached else None)
-
-        yield envoy("without", None), envoy("with", Processor(address=PipeAddress(path=str(sockets / "p.sock"))))
-
-
-def report(traffic: Traffic, samples: dict[str, list[Sample]]) -> None:
-    print(f"\n{traffic.name}")
-    heads = ("", "req/s", "p50 ms", "p99 ms", "Envoy µs", "extproc µs", "failed")
-    print("  {:<10}{:>8}{:>9}{:>9}{:>10}{:>12}{:>8}   medians; CPU per request".format(*heads))
-    rates = {}
-    for side, taken in samples.items():
-        rates[side] = statistics.median(sample.result.rate for sample in taken)
-        count = sum(sample.result.requests for sample in taken)
-        row = (
-            rates[side],
-            statistics.median(sample.result.percentile(0.5) for sample in taken) * 1e3,
-            statistics.median(sample.result.percentile(0.99) for sample in taken) * 1e3,
-            sum(sample.envoy_cpu for sample in taken) / count * 1e6,
-            sum(sample.processor_cpu for sample in taken) / count * 1e6,
-            sum(sample.result.failures for sample in taken),
-        )
-        print("  {:<10}{:>8.0f}{:>9.2f}{:>9.2f}{:>10.0f}{:>12.0f}{:>8}".format(side, *row))
-    print(f"  rate with / without: {rates['with'] / rates['without']:.2f}")
-
-
-def main() -> int:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("--requests", type=int, default=2000, help="plain requests of one run (default 2000)")
-    parser.add_argument("--runs", type=int, default=3, help="runs of each side, in turn (default 3)")
-    parser.add_argument("--connections", type=int, default=16, help="requests in flight (default 16)")
-    options = parser.parse_args()
-    directory, sockets = Path(tempfile.mkdtemp(prefix="bench-")), Path(tempfile.mkdtemp(prefix="b-"))
+    parser.add_argument("--quick", action="store_true", help="short runs, under two minutes: rough figures")
+    parser.add_argument("--rows", metavar="A,B", help=f"only these rows, of {', '.join(row.name for row in ROWS)}")
+    names = [column.name for column in columns(FULL)]
+    parser.add_argument(
+        "--columns",
+        metavar="A,B",
+        help=f"only these columns, of {', '.join(names)}, {translators.COLUMN}; `latency` names all that begin so",
+    )
+    parser.add_argument("--translators", action="store_true", help="only the cost of translators, in process")
+    parser.add_argument("--concurrency", type=int, default=2, help="worker threads of each Envoy (default 2)")
+    parser.add_argument("--time-limit", type=float, metavar="S", help="seconds for all of it (default 860, quick 105)")
+    parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE", help="where the samples go")
+    parser.add_argument(
+        "--show", type=Path, metavar="FILE", help="measure nothing, show a report that was written before"
+    )
+    parser.add_argument("--baseline", type=Path, metavar="FILE", help="an earlier report: has grpcio got worse since?")
+    parser.add_argument(
+        "--write-docs", action="store_true", help="write docs/reference/benchmarks.md and the JSON beside it"
+    )
+    return parser
+
+
+def chosen(wanted: str | None, names: Sequence[str]) -> list[str]:
+    """The names that a filter asks for: whole ones, or all that begin with it and a dash.
+
+    Raises:
+        ValueError: a part of the filter names nothing.
+    """
+    if wanted is None:
+        return list(names)
+    found: set[str] = set()
+    for part in wanted.split(","):
+        named = {name for name in names if name == part} or {name for name in names if name.startswith(f"{part}-")}
+        if not named:
+            raise ValueError(f"{part!r} is none of {', '.join(names)}")
+        found |= named
+    return [name for name in names if name in found]
+
+
+def _new_report(options: argparse.Namespace, asked: Sequence[Row]) -> Report:
+    known = rows.known_settings()
+    return Report(
+        machine=describe(envoy_version(binary())),
+        started=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        quick=options.quick,
+        concurrency=options.concurrency,
+        rows=[RowState(name=row.name, meaning=row.meaning, missing=rows.missing(row, known=known)) for row in asked],
+    )
+
+
+def _measure(options: argparse.Namespace, asked: Sequence[Row], taken: Sequence[Column], scale: Scale) -> Report:
+    """Measure what is asked for.
+
+    Raises:
+        ToolMissing: wrk or h2load cannot be had.
+        ChildFailed: there is no Envoy.
+    """
+    started = time.monotonic()
+    report = _new_report(options, asked)
+    if options.with_translators:
+        _say(f"CPU of translators, {5 if scale.rounds > 1 else 1} rounds")
+        report.translators = translators.states()
+        report.samples += translators.measure(
+            [schema.name for schema in report.translators if not schema.missing],
+            requests=300,
+            chunks=200,
+            turns=min(scale.rounds, 5),
+            failed=report.faults.append,
+        )
+    here = [row for row, state in zip(asked, report.rows, strict=True) if not state.missing]
+    if taken and here:
+        with Stage(concurrency=options.concurrency) as stage:
+            load = Tools(wrk=tools.tool("wrk"), h2load=tools.tool("h2load"), directory=stage.directory)
+            limit = options.time_limit or scale.limit
+            runner = Runner(report, load, deadline=started + limit, say=_say)
+            try:
+                runner.run(stage, here, taken)
+            except KeyboardInterrupt:
+                report.faults.append("interrupted: the rest was not measured")
+    report.seconds = round(time.monotonic() - started, 1)
+    return report
+
+
+def show(report: Report, baseline: Report | None) -> None:
+    """Print everything that a report says."""
+    figures = Figures(report)
+    machine = report.machine
+    print(f"{machine.cpu}, {machine.cores} cores, {machine.kernel}, {machine.python}, Envoy {machine.envoy}")
+    print(f"{report.started}, {report.seconds:.0f} s, load average {machine.load:g} at the start\n")
+    grid = table.grid(report, figures)
+    if len(grid) > 1:
+        print(table.text(grid))
+    if report.translators:
+        print(table.text(table.translator_grid(report.translators, figures)))
+    found = verdicts(figures)
+    if baseline is not None:
+        found += regressions(figures, Figures(baseline))
+    if any(verdict.measured is not None for verdict in found):
+        print(table.text(table.verdict_grid(found)))
+    if report.quick:
+        print("short runs: the figures are rough")
+    for fault in report.faults:
+        print(f"failed: {fault}")
+    for skipped in report.skipped:
+        print(f"no time left for {skipped}")
+
+
+def _plan(options: argparse.Namespace) -> tuple[list[Row], list[Column], Scale]:
+    scale = QUICK if options.quick else FULL
+    every = columns(scale)
+    names = chosen(options.columns, [*(column.name for column in every), translators.COLUMN])
+    if options.translators:
+        names = [translators.COLUMN]
+    options.with_translators = translators.COLUMN in names
+    row_names = chosen(options.rows, [row.name for row in ROWS])
+    return (
+        [row for row in ROWS if row.name in row_names],
+        [column for column in every if column.name in names],
+        scale,
+    )
+
+
+def _allow_many_connections() -> None:
+    # Each stream is two connections of Envoy's. Children inherit it.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = _parser()
+    options = parser.parse_args(argv)
     try:
-        with sides(directory, sockets) as both:
-            for traffic in TRAFFIC:
-                requests = max(int(options.requests * traffic.share), options.connections)
-                samples: dict[str, list[Sample]] = {side.name: [] for side in both}
-                for side in both:
-                    measure(side, traffic, requests // 4, options.connections)  # warm up
-                for _ in range(options.runs):
-                    for side in both:
-                        samples[side.name].append(measure(side, traffic, requests, options.connections))
-                report(traffic, samples)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-        shutil.rmtree(sockets, ignore_errors=True)
-    return 0
+        baseline = results.read(options.baseline) if options.baseline else None
+        if options.show:
+            report = results.read(options.show)
+        else:
+            asked, taken, scale = _plan(options)
+            _allow_many_connections()
+            report = _measure(options, asked, taken, scale)
+            results.write(report, options.json)
+    except (ValueError, OSError, msgspec.DecodeError) as error:
+        parser.error(str(error))
+    except (tools.ToolMissing, ChildFailed) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    show(report, baseline)
+    if not options.show:
+        print(f"samples: {options.json}")
+    if options.write_docs:
+        print(f"page: {page.write_docs(report)}")
+    return 1 if report.faults else 0
 
 
 if __name__ == "__main__":
