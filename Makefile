@@ -5,13 +5,16 @@ BIN    := $(VENV)/bin
 # Two Envoys at a time is what a two-core machine carries; unit tests use every core.
 WORKERS ?= auto
 
+ON_BOTH_TRANSPORTS := smoke requests streaming bodies failover restart
+
 .PHONY: demo test unit dataplane check style bench golden lock clean
 
 demo: $(VENV)/.demo ## run the main job: a real Envoy, the processor, stand-in upstreams, a rate limit service
 	$(BIN)/extproc demo $(ARGS)
 
-test: $(VENV)/.dev ## the whole suite
+test: $(VENV)/.dev ## the whole suite, and what a real Envoy sees also of the other transport
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	EXTPROC_TRANSPORT=grpcio $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ON_BOTH_TRANSPORTS:%=tests/dataplane/test_%.py)
 
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/unit $(ARGS)

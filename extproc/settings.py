@@ -190,9 +190,9 @@ class Settings:
         str,
         Knob(
             Kind.TEXT,
-            "What serves gRPC: grpcio, or http2, an engine of our own that costs a fraction of its CPU time.",
+            "What serves gRPC: http2, an engine of our own that costs a fraction of the CPU time, or grpcio.",
         ),
-    ] = "grpcio"
+    ] = "http2"
     tls_cert: Annotated[
         str, Knob(Kind.TEXT, "PEM file with the certificate chain of the gRPC listener; turns TLS on. Needs http2.")
     ] = ""
