@@ -38,11 +38,17 @@ class ExchangeOptions:
 
 def new_id() -> str:
     """A random UUID, version 4, as text."""
-    # The class of the standard library takes several times as long, on every request.
-    digits = os.urandom(16).hex()
+    # The class of the standard library takes several times as long, and so does asking the system for each.
+    if len(_random) < _DIGITS:
+        _random[:] = os.urandom(4096).hex().encode()
+    digits = _random[-_DIGITS:].decode()
+    del _random[-_DIGITS:]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{_VARIANT[digits[16]]}{digits[17:20]}-{digits[20:]}"
 
 
+# Hexadecimal digits that no id has had yet. No process is forked from one that has some.
+_random = bytearray()
+_DIGITS = 32
 _VARIANT = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 
 import msgspec
 import structlog
@@ -147,13 +148,11 @@ class RouterExchange:
 
     def _route_on(self, request: ParsedRequest) -> Reply:
         """Tell Envoy the model, and have it choose the route again (contract, router request body 3.8)."""
-        routing = [
-            (names.MODEL, request.model),
-            (names.ORIGINAL_PATH, self.path),
-            (names.ENVOY_ORIGINAL_PATH, self.path),
-        ]
-        self._headers.update(routing)
-        return replies.common("request_body", sets=routing, clear_route_cache=True)
+        model, path = request.model, self.path
+        headers = self._headers
+        headers[names.MODEL] = model
+        headers[names.ORIGINAL_PATH] = headers[names.ENVOY_ORIGINAL_PATH] = path
+        return _routing_reply(model, path)
 
     def _content_length(self) -> int | None:
         declared = self._headers.get("content-length", "")
@@ -269,6 +268,13 @@ class RouterExchange:
 
     def error_body(self, error: ClientError) -> bytes:
         return self.endpoint.error_body(error)
+
+
+# Models and paths are few; what a client makes up is forgotten again.
+@lru_cache(maxsize=1024)
+def _routing_reply(model: str, path: str) -> Reply:
+    routing = [(names.MODEL, model), (names.ORIGINAL_PATH, path), (names.ENVOY_ORIGINAL_PATH, path)]
+    return replies.common("request_body", sets=routing, clear_route_cache=True)
 
 
 def _is_truncated(error: MalformedRequest) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
+from filter_config.cel.arithmetic import OutOfRangeError, compile_arithmetic
 from filter_config.cel.engine import CELError, CostVariables, Engine, TooDeepError, compiler, engines
 
 if TYPE_CHECKING:
@@ -72,16 +73,22 @@ class CostProgram(Protocol):
 
 
 class _Program:
-    __slots__ = ("_compiled", "expression")
+    __slots__ = ("_arithmetic", "_compiled", "expression")
 
     def __init__(self, expression: str, compiled: Compiled) -> None:
         self.expression = expression
         self._compiled = compiled
+        self._arithmetic = compile_arithmetic(expression)
 
     def __repr__(self) -> str:
         return f"CostProgram({self.expression!r})"
 
     def evaluate(self, variables: CostVariables) -> int:
+        if self._arithmetic is not None:
+            try:
+                return self._arithmetic(variables)
+            except OutOfRangeError:
+                pass  # the engine says what is wrong
         try:
             kind, value = self._compiled.evaluate(variables)
         except CELError as error:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from extproc.endpoints.base import Operation
 from extproc.exchange import names
+from extproc.exchange.replies import Reply
 from extproc.exchange.stream import Processor
 from extproc.runtime import build_runtime
 from extproc.telemetry.metrics import Metrics
@@ -116,7 +117,7 @@ class Subject:
         """CPU seconds of one piece of a streamed answer, over so many requests."""
         return sum(self._play_stream()[0] for _ in range(count)) / count / self._chunks
 
-    def _play(self, messages: Script) -> list[ProcessingResponse | None]:
+    def _play(self, messages: Script) -> list[Reply | None]:
         router, attempt = self._processor.open(), self._processor.open()
         replies = [router.feed(message) for message in messages.before]
         replies.append(attempt.feed(messages.attempt))
@@ -125,7 +126,7 @@ class Subject:
         router.close()
         return replies
 
-    def _play_stream(self) -> tuple[float, list[ProcessingResponse | None]]:
+    def _play_stream(self) -> tuple[float, list[Reply | None]]:
         router, attempt = self._processor.open(), self._processor.open()
         replies = [router.feed(message) for message in self._stream.before]
         replies.append(attempt.feed(self._stream.attempt))
@@ -141,7 +142,8 @@ class Subject:
         return spent, replies
 
     @staticmethod
-    def _check(replies: Sequence[ProcessingResponse | None]) -> None:
+    def _check(encoded: Sequence[Reply | None]) -> None:
+        replies = [reply and ProcessingResponse.FromString(reply.SerializeToString()) for reply in encoded]
         for reply in replies:
             if reply is None or reply.WhichOneof("response") == "immediate_response":
                 body = "" if reply is None else reply.immediate_response.body.decode("utf-8", "replace")
