@@ -12,7 +12,8 @@ import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import yaml
 
@@ -103,6 +104,53 @@ class Ensemble:
             else:
                 break
         self.port = self.envoy.port(LISTENER)
+
+
+class Staged:
+    """What a demo runs: an ensemble and the parts around it, from ``with`` on; all of it is stopped, in any case.
+
+    ``any_port`` allows another port than ``port`` when that one is taken.
+    """
+
+    def __init__(self, *, port: int, any_port: bool = False, logs: Path | None = None) -> None:
+        self._stack = ExitStack()
+        self._port = port
+        self._any_port = any_port
+        self._logs = logs
+
+    def __enter__(self) -> Self:
+        try:
+            self._ensemble = Ensemble(self._stack, port=self._port, any_port=self._any_port, logs=self._logs)
+            self._start()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def _start(self) -> None:
+        """Start the parts around the ensemble, in the order in which each finds the others, and the ensemble."""
+        raise NotImplementedError
+
+    @property
+    def port(self) -> int:
+        return self._ensemble.port
+
+    @property
+    def config(self) -> Path:
+        return self._ensemble.config
+
+    @property
+    def processor(self) -> ProcessorProcess:
+        return self._ensemble.processor
+
+    @property
+    def access_log(self) -> AccessLogReader:
+        return self._ensemble.access_log
 
 
 def as_yaml(filter_config: Mapping[str, Any]) -> str:
