@@ -122,7 +122,7 @@ class ThinkingBlock(Struct, frozen=True, kw_only=True):
 
 class FunctionCall(Struct, frozen=True, kw_only=True):
     name: str = ""
-    arguments: str = ""
+    arguments: str | None = None
 
 
 class ToolCall(_Cacheable, frozen=True, kw_only=True):
@@ -172,7 +172,7 @@ class Function(_Cacheable, frozen=True, kw_only=True):
     """A function that the model may call; ``parameters`` is its JSON Schema, as the client spelled it."""
 
     name: str = ""
-    description: str = ""
+    description: str | None = None
     strict: bool | None = None
     parameters: Raw | UnsetType = UNSET
 
@@ -207,7 +207,7 @@ class NamedToolChoice(Struct, frozen=True, kw_only=True):
 
 
 class JSONSchemaFormat(Struct, frozen=True, kw_only=True):
-    name: str = ""
+    name: str | None = None
     description: str | None = None
     schema: Raw | UnsetType = UNSET
     strict: bool | None = None

@@ -92,6 +92,18 @@ def read_message_usage(usage: object) -> MessageUsage:
     )
 
 
+def read_invocation_metrics(metrics: object) -> MessageUsage:
+    """Read the ``amazon-bedrock-invocationMetrics`` of a stream's last event; input is without cached tokens there."""
+    if not isinstance(metrics, dict):
+        return NO_REPORT
+    return MessageUsage(
+        input=as_count(metrics.get("inputTokenCount")),
+        cache_read=as_count(metrics.get("cacheReadInputTokenCount")),
+        cache_creation=as_count(metrics.get("cacheWriteInputTokenCount")),
+        output=as_count(metrics.get("outputTokenCount")),
+    )
+
+
 # --- stop reasons ---
 
 FINISH_REASONS: Final[Mapping[str, str]] = {

@@ -73,7 +73,11 @@ def azure_path(version: str, suffix: str) -> PathRule:
         parameters += [
             each for each in query.split("&") if each and not (version and each.partition("=")[0] == "api-version")
         ]
-        path = f"/openai/deployments/{quote(model, safe='')}/{suffix}"
+        deployment = quote(model, safe="")
+        if deployment in {".", ".."}:
+            # Whoever resolves dot segments would send the request to another resource.
+            deployment = deployment.replace(".", "%2E")
+        path = f"/openai/deployments/{deployment}/{suffix}"
         return f"{path}?{'&'.join(parameters)}" if parameters else path
 
     return path

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
-from extproc.endpoints.openai import error_body
 from extproc.translate.chat.completion import DONE, Chunk, ChunkChoice, Delta, Usage, encode
+from extproc.translate.openai_errors import MAX_TYPE_LENGTH, bounded_error
 
 
 class ChunkWriter:
@@ -87,8 +87,8 @@ class ChunkWriter:
         if self.ended:
             return
         self.ended = True
-        self.failure = error_type or "_OTHER"
-        self._out.append(b"data: " + error_body(error_type, code, message) + b"\n\n")
+        self.failure = error_type[:MAX_TYPE_LENGTH] or "_OTHER"
+        self._out.append(b"data: " + bounded_error(error_type, code, message) + b"\n\n")
 
     def take(self) -> bytes:
         """The output since the last call."""

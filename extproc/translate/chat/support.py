@@ -172,7 +172,7 @@ FIELDS: Mapping[str, Callable[[ChatRequest], bool]] = {
     "generationConfig": _given("generation_config"),
     "guardrailConfig": _given("guardrail_config"),
     "guided_choice": _given("guided_choice"),
-    "guided_json": lambda request: request.guided_json is not msgspec.UNSET,
+    "guided_json": lambda request: request.guided_json is not msgspec.UNSET and bytes(request.guided_json) != b"null",
     "guided_regex": _filled("guided_regex"),
     "logit_bias": _filled("logit_bias"),
     "logprobs": lambda request: request.logprobs is True,

@@ -13,11 +13,14 @@ from typing import Protocol
 
 from extproc.endpoints.base import ParsedRequest
 from extproc.endpoints.chat_request import ChatRequest, decode_chat_request
-from extproc.endpoints.openai import error_body
+from extproc.errors import UnprocessableRequest
 from extproc.translate.base import Headers, TranslatedRequest, TranslatedResponse
 from extproc.translate.chat.chunks import ChunkWriter
 from extproc.translate.chat.support import SupportTable, refuse_unsupported
+from extproc.translate.openai_errors import bounded_error
 from extproc.usage import NO_USAGE, TokenUsage
+
+JSON = "application/json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +132,8 @@ class ChatTranslator:
         chat = decode_chat_request(request.body)
         refuse_unsupported(chat, self._dialect.support)
         self._model = self._model_override or request.model
+        if not self._model:
+            raise UnprocessableRequest("model is required")
         self._stream = request.stream
         translated = TranslatedRequest(
             path=self._dialect.path(self._model, stream=self._stream),
@@ -142,7 +147,10 @@ class ChatTranslator:
         return translated
 
     def response_headers(self, headers: Mapping[str, str]) -> Headers:
-        return self._dialect.response_headers(headers, stream=self._stream)
+        changes = self._dialect.response_headers(headers, stream=self._stream)
+        if not self._stream and headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+            changes.append(("content-type", JSON))
+        return changes
 
     def response_body(self, piece: bytes, *, end_of_stream: bool) -> TranslatedResponse:
         if self._reader is not None and self._writer is not None:
@@ -174,5 +182,5 @@ class ChatTranslator:
     def response_error(self, status: str, headers: Mapping[str, str], body: bytes) -> TranslatedResponse:
         error = self._dialect.error(status, headers, body)
         return TranslatedResponse(
-            body=error_body(error.type, status, error.message), headers=(("content-type", "application/json"),)
+            body=bounded_error(error.type, status, error.message), headers=(("content-type", "application/json"),)
         )

@@ -138,6 +138,29 @@ def test_a_stream_of_the_clients_api_goes_on_after_a_broken_coding_and_ends_as_a
     assert outcomes(gateway) == {"success": 1}
 
 
+ERROR = b'{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}'
+
+
+@pytest.mark.parametrize("coding", ["", "gzip"])
+def test_an_error_that_envoy_hands_over_in_pieces_is_translated_too(exchange, gateway, coding):
+    asked(exchange, REQUEST)
+    exchange.router._router._response_mode = STREAMED
+    headers = {"content-type": "text/plain", "content-length": "9", **({"content-encoding": coding} if coding else {})}
+    reply = exchange.response(headers, status="429")
+    assert reply.set == {"content-type": "application/json"}
+    assert set(reply.remove) == {"content-length", *([] if not coding else ["content-encoding"])}
+    raw = gzip.compress(ERROR) if coding else ERROR
+    output, _ = exchange.pieces([raw[:9], raw[9:20], raw[20:], b""])
+    error = json.loads(output)["error"]
+    assert error == {"type": "rate_limit_error", "code": "429", "message": "slow down"}
+    assert outcomes(gateway) == {"failed": 1}
+
+
+def test_a_rebuilt_document_says_what_it_is(exchange):
+    reply = asked(exchange, REQUEST).response({"content-type": "application/x-amz-json-1.1"})
+    assert reply.set == {"content-type": "application/json"}
+
+
 def test_a_broken_coding_is_a_502(exchange):
     asked(exchange, REQUEST).response({"content-type": "application/json", "content-encoding": "gzip"})
     assert exchange.piece(b"not gzip", eos=True).status == 502

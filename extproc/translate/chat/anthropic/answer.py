@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from extproc.errors import UnreadableAnswer
-from extproc.translate.anthropic import finish_reason, read_message_usage
+from extproc.translate.anthropic import finish_reason, read_message_usage, read_messages_error
 from extproc.translate.chat.completion import (
     Choice,
     Completion,
@@ -21,6 +21,7 @@ from extproc.translate.chat.completion import (
     usage_object,
 )
 from extproc.translate.chat.translator import Answer
+from extproc.translate.openai_errors import MAX_MESSAGE_BYTES
 from extproc.usage import NO_USAGE, TokenUsage
 
 NO_INPUT: Final = "{}"
@@ -41,12 +42,10 @@ class ContentBlock(Struct, frozen=True):
 
 class _Message(Struct, frozen=True):
     id: object = ""
-    type: object = ""
     model: object = ""
     content: Raw | UnsetType = UNSET
     stop_reason: object = None
     usage: object = None
-    error: object = None
 
 
 _decode = msgspec.json.Decoder(_Message).decode
@@ -84,7 +83,7 @@ def read_message(data: bytes, *, model: str, created: int, new_id: Callable[[], 
     """
     try:
         message = _decode(data)
-        blocks = _blocks(message)
+        blocks = _blocks(message, data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise UnreadableAnswer(str(error)) from error
     usage = _usage(message.usage)
@@ -107,15 +106,20 @@ def read_message(data: bytes, *, model: str, created: int, new_id: Callable[[], 
     return Answer(body=encode(completion), usage=usage, model=model)
 
 
-def _blocks(message: _Message) -> list[ContentBlock]:
+def _blocks(message: _Message, data: bytes) -> list[ContentBlock]:
     if message.content is UNSET or not isinstance(message.content, Raw):
-        said = f"it is an error: {message.error}" if message.type == "error" else "a message has content"
-        raise UnreadableAnswer(said)
+        raise UnreadableAnswer(_instead(data) or "a message has content")
     try:
         return _decode_blocks(message.content)
     except msgspec.ValidationError:
         # Not all of them are objects; those that are still count.
         return [_decode_block(item) for item in _decode_items(message.content) if bytes(item)[:1] == b"{"]
+
+
+def _instead(data: bytes) -> str:
+    """What an error says that stands in place of a message; empty when it is none."""
+    error = read_messages_error(data)
+    return f"{error.type}: {error.message}"[:MAX_MESSAGE_BYTES] if error is not None else ""
 
 
 def _usage(reported: object) -> TokenUsage:

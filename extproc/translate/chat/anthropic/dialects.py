@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from extproc.endpoints.chat_request import ChatRequest
-from extproc.errors import UnprocessableRequest
 from extproc.paths import join_path
 from extproc.translate import aws, gcp
 from extproc.translate.anthropic import (
@@ -59,8 +58,6 @@ class _Claude:
         return []
 
     def body(self, request: ChatRequest, *, model: str, stream: bool) -> bytes:
-        if not model:
-            raise UnprocessableRequest("model is required")
         self._model = model
         return messages_body(request, self._flavor, model=model, stream=stream)
 

@@ -16,6 +16,7 @@ from extproc.translate.anthropic import (
     MessageUsage,
     error_status,
     finish_reason,
+    read_invocation_metrics,
     read_message_usage,
     read_messages_error,
 )
@@ -56,6 +57,8 @@ class _Event(Struct, frozen=True):
     content_block: ContentBlock | None = None
     message: _Start | None = None
     usage: object = None
+    # Bedrock's own count, beside the last event.
+    metrics: object = msgspec.field(default=None, name="amazon-bedrock-invocationMetrics")
 
 
 class _Kind(Struct, frozen=True):
@@ -233,7 +236,9 @@ class MessageEvents:
             self._stop_reason = event.delta.stop_reason
         self._report(read_message_usage(event.usage))
 
-    def message_stop(self, _: _Event) -> None:
+    def message_stop(self, event: _Event) -> None:
+        # What the message has said itself goes first.
+        self._report(read_invocation_metrics(event.metrics).merge(self._reported))
         for index in [*self._open_calls, *self._open_thoughts]:
             self._close(index)
         if self._thoughts:

@@ -292,8 +292,8 @@ def _tool_use(call: chat.ToolCall, index: int, where: str) -> ToolUse:
 _NO_ARGUMENTS: Final = Raw(b"{}")
 
 
-def _arguments(text: str, where: str) -> Raw:
-    if text.strip() in {"", "{}", "null"}:
+def _arguments(text: str | None, where: str) -> Raw:
+    if text is None or text.strip() in {"", "{}", "null"}:
         return _NO_ARGUMENTS
     try:
         return Raw(jsonvalue.encode(jsonvalue.decode_object(text)))

@@ -54,7 +54,7 @@ def _tool(tool: chat.Tool, where: str) -> Tool:
     return Tool(
         input_schema=_input_schema(function.parameters, f"{where}.function.parameters"),
         name=function.name,
-        description=function.description,
+        description=function.description or "",
         strict=True if function.strict is True else UNSET,
         cache_control=cache_breakpoint(function, f"{where}.function"),
     )

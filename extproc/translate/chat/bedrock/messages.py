@@ -222,9 +222,9 @@ def _add_part(blocks: Blocks, part: chat.AssistantPart, where: str) -> None:
         blocks += cache_point(part, where)
 
 
-def _arguments(text: str, where: str) -> jsonvalue.JSONObject:
+def _arguments(text: str | None, where: str) -> jsonvalue.JSONObject:
     """A call's arguments; the models of other providers write nothing, or null, when there are none."""
-    if text.strip() in {"", "null"}:
+    if text is None or text.strip() in {"", "null"}:
         return {}
     try:
         return jsonvalue.decode_object(text)

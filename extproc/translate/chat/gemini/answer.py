@@ -12,6 +12,7 @@ from extproc.translate.chat.gemini import wire
 from extproc.translate.chat.gemini.generation import OutputMode
 from extproc.translate.chat.translator import Answer
 from extproc.translate.gcp import read_google_error
+from extproc.translate.openai_errors import MAX_MESSAGE_BYTES
 from extproc.usage import TokenUsage
 
 
@@ -31,15 +32,14 @@ def read_answer(data: bytes, *, model: str, mode: OutputMode, target: Target) ->
         response = wire.decode_response(data)
         if response.error is not None:
             error = read_google_error(data)
-            raise UnreadableAnswer((error.message if error is not None else "") or "it is an error")
+            raise UnreadableAnswer((error.message[:MAX_MESSAGE_BYTES] if error is not None else "") or "it is an error")
         choices = _choices(response, mode, target)
         if not choices:
             raise UnreadableAnswer("it has no candidates")
     except (*wire.UNREADABLE, JSONValueError) as error:
         raise UnreadableAnswer(str(error)) from error
     counter = wire.UsageCounter()
-    if response.usage_metadata is not None:
-        counter.report(response.usage_metadata)
+    counter.report(response.usage_metadata)
     usage = TokenUsage(input=0, output=0, total=0).merge(counter.usage)
     name = response.read_model() or model
     completion = Completion(
@@ -47,16 +47,14 @@ def read_answer(data: bytes, *, model: str, mode: OutputMode, target: Target) ->
         choices=choices,
         created=wire.read_time(response.create_time),
         model=name,
-        usage=UNSET if response.usage_metadata is None else usage_object(usage, details=True),
+        usage=UNSET if not isinstance(response.usage_metadata, dict) else usage_object(usage, details=True),
     )
     return Answer(body=encode(completion), usage=usage, model=name)
 
 
 def _choices(response: wire.GenerateContentResponse, mode: OutputMode, target: Target) -> list[Choice]:
     if reason := response.block_reason():
-        assert response.prompt_feedback is not None
-        ratings = wire.extension(response.prompt_feedback.safety_ratings)
-        message = Message(safety_ratings=ratings)
+        message = Message(safety_ratings=response.prompt_ratings())
         return [Choice(finish_reason="content_filter", message=message, native_finish_reason=reason)]
     return [
         _choice(candidate, position, mode, target)
@@ -72,7 +70,7 @@ def _choice(candidate: wire.Candidate, position: int, mode: OutputMode, target: 
     reason, native = wire.finish_reason(candidate.finish_reason or default, has_calls=bool(said.calls))
     return Choice(
         finish_reason=reason,
-        index=position if candidate.index is None else candidate.index,
+        index=candidate.read_index(position),
         logprobs=wire.logprobs(candidate.logprobs_result),
         message=Message(
             content=wire.unwrap(said.text, mode) or None,

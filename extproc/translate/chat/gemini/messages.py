@@ -250,14 +250,20 @@ def _calls(calls: Sequence[chat.ToolCall], signature: str, *, where: str) -> Ite
     for number, call in enumerate(calls):
         if call.id is None:
             raise UnprocessableRequest(f"{where}: tool_call at index {number} is missing required field 'id'")
-        try:
-            args = decode_object(call.function.arguments or "{}")
-        except JSONValueError as error:
-            raise UnprocessableRequest(
-                f"{where}.tool_calls[{number}].function.arguments: function arguments must be valid JSON, "
-                f"the text of an object: {error}"
-            ) from error
+        args = _arguments(call.function.arguments, where=f"{where}.tool_calls[{number}].function.arguments")
         yield Part(
             function_call=FunctionCall(args=args or UNSET, name=call.function.name or UNSET),
             thought_signature=UNSET if number else signature,
         )
+
+
+def _arguments(text: str | None, *, where: str) -> JSONObject:
+    """A call's arguments; the models of other providers write nothing, or null, when there are none."""
+    if text is None or text.strip() in {"", "null"}:
+        return {}
+    try:
+        return decode_object(text)
+    except JSONValueError as error:
+        raise UnprocessableRequest(
+            f"{where}: function arguments must be valid JSON, the text of an object: {error}"
+        ) from error

@@ -35,7 +35,7 @@ _BEFORE: Final = b"\xef\xbb\xbf \t\r\n"
 class _ChoiceState:
     """What has been said of a choice; the extensions are those that are still to be told."""
 
-    __slots__ = ("calls", "finished", "grounding", "ratings", "signature", "signed", "text")
+    __slots__ = ("calls", "finish", "grounding", "ratings", "signature", "signed", "text")
 
     def __init__(self, mode: OutputMode) -> None:
         self.calls = 0
@@ -44,7 +44,11 @@ class _ChoiceState:
         self.signed = False
         self.ratings: object = UNSET
         self.grounding: object = UNSET
-        self.finished = False
+        self.finish = ""
+
+    @property
+    def finished(self) -> bool:
+        return self.finish != ""
 
 
 class GeminiStreamReader:
@@ -113,8 +117,7 @@ class GeminiStreamReader:
                 return
         try:
             response = wire.decode_response(data)
-            if response.usage_metadata is not None:
-                self._usage.report(response.usage_metadata)
+            self._usage.report(response.usage_metadata)
             if response.error is not None:
                 self._report(data)
             else:
@@ -143,22 +146,21 @@ class GeminiStreamReader:
             self._create_time = response.create_time
             writer.created = wire.read_time(response.create_time)
         if reason := response.block_reason():
-            self._blocked(reason, response.prompt_feedback)
+            self._blocked(reason, response.prompt_ratings())
         choices = [
-            self._choice(candidate, position if candidate.index is None else candidate.index)
+            self._choice(candidate, candidate.read_index(position))
             for position, candidate in enumerate(response.candidates or ())
             if candidate is not None
         ]
         if choices:
             writer.choices(choices)
 
-    def _blocked(self, reason: str, feedback: wire.PromptFeedback | None) -> None:
+    def _blocked(self, reason: str, ratings: object) -> None:
         """Nothing will be said, because of the prompt."""
         choice = self._choices.setdefault(0, _ChoiceState(self._mode))
         if choice.finished:
             return
-        choice.finished = True
-        ratings = wire.extension(feedback.safety_ratings) if feedback is not None else UNSET
+        choice.finish = "content_filter"
         delta = Delta(role="assistant", safety_ratings=ratings)
         self._writer.choices([ChunkChoice(delta=delta, finish_reason="content_filter", native_finish_reason=reason)])
 
@@ -172,10 +174,12 @@ class GeminiStreamReader:
         finish: str | UnsetType = UNSET
         native: str | UnsetType = UNSET
         said = wire.read_content(candidate.content) if candidate.content is not None else None
-        if candidate.finish_reason and not choice.finished:
-            choice.finished = True
+        if candidate.finish_reason:
             calls = choice.calls + (len(said.calls) if said is not None else 0)
-            finish, native = wire.finish_reason(candidate.finish_reason, has_calls=calls > 0)
+            reason, own = wire.finish_reason(candidate.finish_reason, has_calls=calls > 0)
+            # The first one counts; but that of a plain stop may be said before the last call, or with every event.
+            if reason != choice.finish and choice.finish in {"", "stop"}:
+                choice.finish, finish, native = reason, reason, own
         return ChunkChoice(
             index=index,
             delta=self._delta(choice, said),

@@ -50,23 +50,14 @@ class LogprobsResult(Struct, frozen=True, kw_only=True, rename="camel"):
 class Candidate(Struct, frozen=True, kw_only=True, rename="camel"):
     content: Content | None = None
     finish_reason: str | None = None
-    index: int | None = None
+    index: object = None
     safety_ratings: object = None
     grounding_metadata: object = None
-    logprobs_result: LogprobsResult | None = None
+    logprobs_result: Raw | UnsetType = UNSET
 
-
-class PromptFeedback(Struct, frozen=True, kw_only=True, rename="camel"):
-    block_reason: str | None = None
-    safety_ratings: object = None
-
-
-class UsageMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
-    prompt_token_count: object = None
-    tool_use_prompt_token_count: object = None
-    candidates_token_count: object = None
-    thoughts_token_count: object = None
-    cached_content_token_count: object = None
+    def read_index(self, position: int) -> int:
+        """The index; of a candidate without one, its position."""
+        return self.index if type(self.index) is int else position
 
 
 class GenerateContentResponse(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -74,9 +65,9 @@ class GenerateContentResponse(Struct, frozen=True, kw_only=True, rename="camel")
     create_time: object = None
     error: object = None
     model_version: object = None
-    prompt_feedback: PromptFeedback | None = None
+    prompt_feedback: object = None
     response_id: object = None
-    usage_metadata: UsageMetadata | None = None
+    usage_metadata: object = None
 
     def read_id(self) -> str | UnsetType:
         return self.response_id if isinstance(self.response_id, str) and self.response_id else UNSET
@@ -86,7 +77,15 @@ class GenerateContentResponse(Struct, frozen=True, kw_only=True, rename="camel")
 
     def block_reason(self) -> str:
         """Why the prompt was not answered; empty when it was."""
-        return (self.prompt_feedback.block_reason or "") if self.prompt_feedback and not self.candidates else ""
+        reason = self._feedback("blockReason")
+        return reason if isinstance(reason, str) and not self.candidates else ""
+
+    def prompt_ratings(self) -> object:
+        """The safety ratings of the prompt."""
+        return extension(self._feedback("safetyRatings"))
+
+    def _feedback(self, member: str) -> object:
+        return self.prompt_feedback.get(member) if isinstance(self.prompt_feedback, dict) else None
 
 
 decode_response = msgspec.json.Decoder(GenerateContentResponse).decode
@@ -188,8 +187,17 @@ class _Logprobs(Struct, frozen=True, kw_only=True):
     content: list[_ChosenLogprob]
 
 
-def logprobs(result: LogprobsResult | None) -> object:
+_decode_logprobs = msgspec.json.Decoder(LogprobsResult | None).decode
+
+
+def logprobs(given: Raw | UnsetType) -> object:
     """The ``logprobs`` of a choice."""
+    if given is UNSET:
+        return UNSET
+    try:
+        result = _decode_logprobs(given)
+    except msgspec.ValidationError:
+        return UNSET
     if result is None or not result.chosen_candidates:
         return UNSET
     tops = result.top_candidates or []
@@ -214,26 +222,26 @@ class UsageCounter:
 
     def __init__(self) -> None:
         self.usage = NO_USAGE
-        self._last: UsageMetadata | None = None
+        self._last: object = None
         self._prompt: int | None = None
         self._tool_use: int | None = None
         self._candidates: int | None = None
         self._thoughts: int | None = None
         self._cached: int | None = None
 
-    def report(self, metadata: UsageMetadata) -> None:
-        """Take in a report.
+    def report(self, metadata: object) -> None:
+        """Take in the ``usageMetadata`` of a response, if there is any.
 
         What Gemini's own tools put into the prompt is input; thoughts are billed as output, beside the candidates.
         """
-        if metadata == self._last:
+        if not isinstance(metadata, dict) or metadata == self._last:
             return
         self._last = metadata
-        self._prompt = _newest(self._prompt, metadata.prompt_token_count)
-        self._tool_use = _newest(self._tool_use, metadata.tool_use_prompt_token_count)
-        self._candidates = _newest(self._candidates, metadata.candidates_token_count)
-        self._thoughts = _newest(self._thoughts, metadata.thoughts_token_count)
-        self._cached = _newest(self._cached, metadata.cached_content_token_count)
+        self._prompt = _newest(self._prompt, metadata.get("promptTokenCount"))
+        self._tool_use = _newest(self._tool_use, metadata.get("toolUsePromptTokenCount"))
+        self._candidates = _newest(self._candidates, metadata.get("candidatesTokenCount"))
+        self._thoughts = _newest(self._thoughts, metadata.get("thoughtsTokenCount"))
+        self._cached = _newest(self._cached, metadata.get("cachedContentTokenCount"))
         taken, given = _sum(self._prompt, self._tool_use), _sum(self._candidates, self._thoughts)
         if taken is None and given is None:
             return

@@ -75,7 +75,7 @@ def test_bedrock_names_its_errors_in_a_header():
         ("AWSAnthropic", "AWSBedrockBackendError"),
     ],
 )
-@pytest.mark.parametrize("body", [b"", b"{", b"null", b"7", b"[" * 100_000])
+@pytest.mark.parametrize("body", [b"", b"{", b"null", b"7", b"[" * 60_000])
 def test_any_body_can_be_told(schema, kind, body):
     error = told(schema, "500", body, content_type="application/json")
     assert error["type"] == kind

@@ -156,7 +156,7 @@ class TestHeaders:
     def test_a_stream_is_announced_as_server_sent_events(self, schema):
         headers = {"content-type": "application/vnd.amazon.eventstream"}
         assert ask(schema, {"stream": True})[0].response_headers(headers) == [("content-type", "text/event-stream")]
-        assert ask(schema, {})[0].response_headers(headers) == []
+        assert ask(schema, {})[0].response_headers(headers) == [("content-type", "application/json")]
 
 
 class TestThinking:

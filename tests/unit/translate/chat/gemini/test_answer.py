@@ -410,7 +410,7 @@ def test_errors(body, expected):
 
 def test_a_document_comes_in_pieces():
     translator, _, _ = attempt({})
-    assert translator.response_headers({}) == []
+    assert translator.response_headers({"content-type": "application/json; charset=UTF-8"}) == []
     assert translator.response_body(b'{"candidates":[{}],', end_of_stream=False).body == b""
     whole = translator.response_body(b'"responseId":"r"}', end_of_stream=True).body
     assert json.loads(whole)["id"] == "r"

@@ -92,6 +92,7 @@ ASSISTANTS = {
         [function_call(x=1), function_call("g", None)],
     ),
     "arguments that are empty": (assistant(tool_calls=[call(arguments="")]), [function_call()]),
+    "arguments that are null": (assistant(tool_calls=[call(arguments="null")]), [function_call()]),
     "an unnamed call": (
         assistant(tool_calls=[call(name="", arguments="")]),
         [{"functionCall": {}, "thoughtSignature": SKIP_VALIDATION}],
@@ -345,7 +346,6 @@ REFUSED = {
         [assistant(tool_calls=[call(), call("2", arguments="[]")])],
         "messages[0].tool_calls[1].function.arguments",
     ),
-    "arguments that are null": ([assistant(tool_calls=[call(arguments="null")])], "function.arguments"),
     "arguments nested too deep": (
         [assistant(tool_calls=[call(arguments='{"a":' + "[" * 10_000 + "]" * 10_000 + "}")])],
         "function.arguments",
