@@ -24,6 +24,7 @@ import structlog
 from extproc.admin.pages import HealthUnknown, Pages, build_app
 from extproc.admin.server import AdminListenError, AdminServer, listen
 from extproc.admin.status import config_page, readiness
+from extproc.credentials import CredentialKeeper
 from extproc.decoder import Decoder
 from extproc.exchange.stream import Processor
 from extproc.loops import loop_factory
@@ -74,6 +75,8 @@ class App:
         self._endpoints = endpoint_table(settings)
         self._failure = ""
         self._fleet: Fleet | None = None
+        # Of this process; workers keep their own.
+        self._credentials: CredentialKeeper | None = None
         self.processor: Processor | Fleet
         self._grpc: Server
         try:
@@ -87,6 +90,7 @@ class App:
             metrics=self.metrics,
             version=VersionRule(own=settings.version_string, relaxed=settings.relax_version_check),
             decoder=self._decoder,
+            credentials=self._credentials,
             poll_interval=settings.config_poll_interval,
         )
 
@@ -94,6 +98,7 @@ class App:
         """The core and its server: in this process, or in workers."""
         settings = self._settings
         if settings.workers == 1:
+            self._credentials = CredentialKeeper(self.metrics)
             self.processor = Processor(metrics=self.metrics, options=exchange_options(settings, self._endpoints))
             self._grpc = ENGINES[settings.transport](
                 self.processor, is_serving=self.is_serving, max_message=settings.max_recv_msg_size, tls=settings.tls
@@ -194,11 +199,14 @@ class App:
                 if self._serving and not self._draining:
                     self._ready_to.write(READY_LINE)
                     self._ready_to.flush()
-                warming = tasks.create_task(self._decoder.warm_up())
+                passing = [tasks.create_task(self._decoder.warm_up())]
+                if self._credentials is not None:
+                    passing.append(tasks.create_task(self._credentials.run()))
                 tasks.create_task(self._configs.follow(stop_watching))
                 await self._drain.wait()
                 await self._shut_down()
-                warming.cancel()
+                for task in passing:
+                    task.cancel()
                 stop_watching.set()
                 admin.stop()
         finally:
@@ -265,6 +273,7 @@ class App:
                     claimed=self._settings.version_string,
                     started_at=self._started_at,
                     now=time.time(),
+                    credentials=None if self._credentials is None else self._credentials.states(),
                 ),
                 **({} if fleet is None else fleet.describe()),
             },

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -18,6 +18,8 @@ import extproc
 
 if TYPE_CHECKING:
     from extproc.settings import Settings
+    from filter_config.check import Probed
+    from filter_config.model import Config
 
 OK: Final = 0
 FAILED: Final = 1
@@ -28,7 +30,7 @@ extproc: Envoy external processor for LLM traffic
 
 Usage:
   extproc [serve] [flags]   serve Envoy; `extproc serve -h` lists the flags
-  extproc check FILE...     say everything that is wrong with filter configs
+  extproc check FILE...     say everything that is wrong with filter configs; with --credentials, try their credentials
   extproc schema            print the JSON Schema of the filter config, for editors
   extproc demo [--once]     run a real Envoy, this processor and stand-in upstreams on this machine
   extproc version           print the version
@@ -106,6 +108,7 @@ def _check(argv: Sequence[str]) -> int:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a config file, or a bundle's directory")
     parser.add_argument("--version-string", help="the version that the configs must be for; any if not given")
     parser.add_argument("--relax-version-check", action="store_true", help="let another version be a warning")
+    parser.add_argument("--credentials", action="store_true", help="try to get the credential of each backend")
     try:
         options = parser.parse_args(argv)
     except SystemExit as exit_:
@@ -119,7 +122,14 @@ def _check(argv: Sequence[str]) -> int:
         relaxed_version=options.relax_version_check,
         out=sys.stdout,
         served_schemas=SERVED_SCHEMAS,
+        probe=_probe() if options.credentials else None,
     )
+
+
+def _probe() -> Callable[[Config], Iterable[Probed]]:
+    from extproc.auth.probe import probe  # noqa: PLC0415 - each command loads its own
+
+    return probe
 
 
 def _schema(argv: Sequence[str]) -> int:

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from extproc.credentials import CredentialKeeper
 from extproc.decoder import Decoder, DecoderFailed
 from extproc.errors import ExtProcError
 from extproc.golang import format_duration
@@ -121,6 +122,7 @@ class ConfigManager:
         metrics: where loads are counted.
         version: the version rule.
         decoder: decodes reloads; the first config is decoded in this process, which has nothing else to do then.
+        credentials: keeps the credentials of the live config fresh; None where this process serves nobody itself.
         poll_interval: seconds between two looks at the source without a notification.
         clock: seconds since the epoch.
     """
@@ -133,6 +135,7 @@ class ConfigManager:
         metrics: Metrics,
         version: VersionRule,
         decoder: Decoder,
+        credentials: CredentialKeeper | None = None,
         poll_interval: float = 5.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -142,6 +145,7 @@ class ConfigManager:
         self._metrics = metrics
         self._version = version
         self._decoder = decoder
+        self._credentials = credentials
         self._poll_interval = poll_interval
         self._clock = clock
         self._words = _Words.of(source)
@@ -247,8 +251,9 @@ class ConfigManager:
 
     def _compile(self, snapshot: Snapshot, decoded: Decoded, config: Config) -> Runtime:
         """The runtime of a config, or raise ``_Refused``; touches nothing that streams use."""
+        known = None if self._credentials is None else self._credentials.known
         try:
-            return build_runtime(config, digest=snapshot.digest, problems=decoded.problems)
+            return build_runtime(config, digest=snapshot.digest, problems=decoded.problems, known=known)
         except ExtProcError as error:
             raise self._refused(snapshot, decoded, f"cannot create runtime filter config: {error}") from error
         except Exception as error:
@@ -287,6 +292,8 @@ class ConfigManager:
 
     def _go_live(self, snapshot: Snapshot, problems: tuple[Problem, ...], runtime: Runtime) -> None:
         self._processor.runtime = runtime
+        if self._credentials is not None:
+            self._credentials.keep(runtime.cells)
         self._metrics.live_config(snapshot.digest)
         self._metrics.config_reload("ok")
         live = LiveConfig(digest=snapshot.digest, since=self._clock(), runtime=runtime, problems=problems)

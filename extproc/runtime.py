@@ -6,13 +6,15 @@ here changes after ``build_runtime``, and nothing has to be locked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
 from extproc.auth.base import Authenticator
 from extproc.auth.build import build_authenticator, credential_headers
+from extproc.auth.sources import Cells, RefreshedCell
 from extproc.costs import CostRules, compile_costs
 from extproc.endpoints.models import ModelCatalog
 from extproc.errors import BackendFault
@@ -59,6 +61,7 @@ class Runtime:
         config: the document, for display.
         faults: backend name to the reason why it is disabled.
         secret_headers: lower-case names of headers whose values must not be shown.
+        cells: the credentials that have to be fetched and renewed while this snapshot is in use.
     """
 
     digest: str
@@ -68,6 +71,7 @@ class Runtime:
     models: ModelCatalog
     faults: Mapping[str, str]
     secret_headers: frozenset[str]
+    cells: tuple[RefreshedCell[Any], ...] = ()
 
 
 def short_backend_name(name: str) -> str:
@@ -75,13 +79,20 @@ def short_backend_name(name: str) -> str:
     return "/".join(name.split("/", 2)[:2])
 
 
-def build_runtime(config: Config, *, digest: str, problems: Iterable[Problem] = ()) -> Runtime:
+def build_runtime(
+    config: Config,
+    *,
+    digest: str,
+    problems: Iterable[Problem] = (),
+    known: Mapping[Hashable, RefreshedCell[Any]] | None = None,
+) -> Runtime:
     """Compile a filter config.
 
     Args:
         config: the decoded document.
         digest: its content hash.
         problems: what validation found; a fault of a backend disables that backend.
+        known: cells that are in use already, by the keys of their sources; a source keeps its cell.
 
     Raises:
         ConfigRejected: the document cannot be used as a whole.
@@ -91,7 +102,10 @@ def build_runtime(config: Config, *, digest: str, problems: Iterable[Problem] = 
     }
     costs = compile_costs(config.llm_request_costs, config.global_llm_request_costs)
     brought = frozenset(_credential_headers(config.backends))
-    backends = {backend.name: _compile(backend, known_faults.get(backend.name), brought) for backend in config.backends}
+    cells = Cells(known)
+    backends = {
+        backend.name: _compile(backend, known_faults.get(backend.name), brought, cells) for backend in config.backends
+    }
     return Runtime(
         digest=digest,
         config=config,
@@ -100,6 +114,7 @@ def build_runtime(config: Config, *, digest: str, problems: Iterable[Problem] = 
         models=ModelCatalog.compile(config),
         faults={name: backend.fault for name, backend in backends.items() if backend.fault},
         secret_headers=brought.union(*({name for name, _ in backend.headers.set} for backend in backends.values())),
+        cells=cells.used,
     )
 
 
@@ -110,7 +125,7 @@ def _credential_headers(backends: Iterable[Backend]) -> Iterator[str]:
             yield from credential_headers(backend.auth)
 
 
-def _compile(backend: Backend, fault: str | None, brought: frozenset[str]) -> RuntimeBackend:
+def _compile(backend: Backend, fault: str | None, brought: frozenset[str], cells: Cells) -> RuntimeBackend:
     body: BodyMutator | None = None
     auth: Authenticator | None = None
     if backend.schema.name not in SERVED_SCHEMAS:
@@ -119,7 +134,7 @@ def _compile(backend: Backend, fault: str | None, brought: frozenset[str]) -> Ru
         if backend.http_body_mutation is not None:
             body = BodyMutator.compile(backend.http_body_mutation)
         if backend.auth is not None:
-            auth = build_authenticator(backend.auth)
+            auth = build_authenticator(backend.auth, cells)
     except BackendFault as error:
         fault = fault or str(error)
     return RuntimeBackend(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TextIO
 
 from filter_config.load import Problem, decode, version_problem
@@ -9,7 +10,7 @@ from filter_config.model import SchemaName
 from filter_config.watch import BundleSource, ConfigUnavailable, FileSource, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from filter_config.model import Config
@@ -25,6 +26,16 @@ _SCHEMAS: Final = frozenset(schema.value for schema in SchemaName)
 _USAGE_REASONS: Final = (Reason.MISSING, Reason.UNREADABLE)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probed:
+    """What came of trying the credential of a backend."""
+
+    backend: str
+    works: bool
+    text: str
+    """Where it is from and what came of it; shows nothing of the credential."""
+
+
 def check_files(
     paths: Iterable[Path],
     *,
@@ -32,6 +43,7 @@ def check_files(
     relaxed_version: bool,
     out: TextIO,
     served_schemas: frozenset[str] | None = None,
+    probe: Callable[[Config], Iterable[Probed]] | None = None,
 ) -> int:
     """Prints every problem as ``file:path: what; what would be right``, and a line for each file without one.
 
@@ -41,24 +53,30 @@ def check_files(
         relaxed_version: another version is only a warning.
         out: where to print.
         served_schemas: the schemas of backends that the processor can serve; None leaves it unchecked.
+        probe: tries the credentials of a config's backends; None leaves them untried.
 
     Returns:
-        0 when no file has an error or a fault (warnings are printed and do not count), 1 when one has, 2 when a path
-        cannot be read.
+        0 when no file has an error, a fault or a credential that cannot be had (warnings are printed and do not
+        count), 1 when one has, 2 when a path cannot be read.
     """
-    results = [_check(path, own_version, served_schemas, out, relaxed=relaxed_version) for path in paths]
+    results = []
+    for path in paths:
+        result, config = _check(path, own_version, served_schemas, out, relaxed=relaxed_version)
+        results.append(result)
+        if probe is not None and config is not None:
+            results.append(_try(path, probe(config), out))
     return max(results, default=OK)
 
 
 def _check(
     path: Path, own_version: str | None, served_schemas: frozenset[str] | None, out: TextIO, *, relaxed: bool
-) -> int:
+) -> tuple[int, Config | None]:
     source: Source = BundleSource(path) if path.is_dir() else FileSource(path)
     try:
         data = source.read().data
     except ConfigUnavailable as unavailable:
         _print(out, path, Problem(path="", message=str(unavailable), fix=_unavailable_fix(unavailable)))
-        return USAGE if unavailable.reason in _USAGE_REASONS else FINDINGS
+        return (USAGE if unavailable.reason in _USAGE_REASONS else FINDINGS), None
     decoded = decode(data)
     problems = [
         *_blank(data),
@@ -69,9 +87,18 @@ def _check(
     for problem in problems:
         _print(out, path, problem)
     if any(problem.severity != "warning" for problem in problems):
-        return FINDINGS
+        return FINDINGS, decoded.config
     out.write(f"{path}: ok{_summary(decoded.config)}\n")
-    return OK
+    return OK, decoded.config
+
+
+def _try(path: Path, probed: Iterable[Probed], out: TextIO) -> int:
+    result = OK
+    for found in probed:
+        state = "" if found.works else "cannot be had: "
+        out.write(f"{path}: credential of {found.backend}: {state}{found.text}\n")
+        result = result if found.works else FINDINGS
+    return result
 
 
 def _blank(data: bytes) -> Iterable[Problem]:

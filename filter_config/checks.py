@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, NoReturn
+from urllib.parse import urlsplit
 
 from filter_config.decode import shown
 from filter_config.model import AUTH_METHODS, HTTPHeader, HTTPHeaderMutation, document_key
 
 if TYPE_CHECKING:
-    from filter_config.model import BackendAuth, CredentialOverride, HTTPBodyMutation
+    from filter_config.model import AzureAuth, BackendAuth, CredentialOverride, HTTPBodyMutation
     from filter_config.problems import Findings
     from filter_config.redact import Secret
 
@@ -19,6 +21,8 @@ _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+\Z")
 # What would end a header line, or be refused by Envoy.
 _BREAKS: Final = re.compile(r"[\r\n\0]")
 _BREAKS_FIX: Final = "remove line breaks and NUL characters"
+
+_TENANT: Final = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z.-]*[0-9A-Za-z])?\Z")
 
 # contract, filter config 3.12: names that configured mutations do not touch.
 INTERNAL_PREFIX: Final = "x-ai-eg-"
@@ -55,6 +59,8 @@ def check_auth(auth: BackendAuth, at: str, backend: str, findings: Findings) -> 
         _check_override(auth.credential_override, f"{at}.credentialOverride", findings)
     if auth.credential_override is None or auth.credential_override.fallback_to_configured:
         # Otherwise every request brings its own credential, and the configured one is never used.
+        if given[0] == "azure" and auth.azure is not None:
+            _check_entra(auth.azure, f"{at}.azure", backend, findings)
         _check_credential(auth, given[0], at, backend, findings)
 
 
@@ -86,10 +92,71 @@ def _check_credential(auth: BackendAuth, method: str, at: str, backend: str, fin
         value = value.strip()
         if not value and method == "azure_api_key":
             findings.fault(path, "azure API key is required", "give the key", backend=backend)
-        elif not value:
+        elif not value and method != "azure":
             findings.warning(path, "empty: requests are sent with an empty credential", "give the credential")
     if _BREAKS.search(value):
         findings.fault(path, "the credential holds a line break or a NUL character", _BREAKS_FIX, backend=backend)
+
+
+# --- Azure ---
+
+_ENTRA_KEYS: Final = ("client_id", "tenant_id", "client_secret", "federated_token_file", "authority_host")
+
+
+def _check_entra(azure: AzureAuth, at: str, backend: str, findings: Findings) -> None:
+    """Client credentials to get a token with; what is not given may be in the environment, which nobody knows here."""
+    given = [name for name in _ENTRA_KEYS if getattr(azure, name) and not findings.has_error(_path(at, name))]
+    keys = [document_key(name) for name in given]
+    if azure.access_token.reveal().strip():
+        if given:
+            findings.warning(at, f"accessToken is used, {', '.join(keys)} ignored", "keep one")
+        return
+    if not given:
+        if not findings.has_error(f"{at}.accessToken"):
+            message = "empty: a token is asked for with what the AZURE_* environment gives"
+            fix = "give the token, or clientID and tenantID with clientSecret or federatedTokenFile"
+            findings.warning(f"{at}.accessToken", message, fix)
+        return
+    if {"client_secret", "federated_token_file"} <= set(given):
+        findings.warning(at, "clientSecret is used, federatedTokenFile ignored", "keep one")
+    if "client_secret" in given and not azure.client_id.strip() and not findings.has_error(f"{at}.clientID"):
+        message = "clientSecret without the application that it is of"
+        findings.fault(f"{at}.clientID", message, "give clientID", backend=backend)
+    if "tenant_id" in given and not is_tenant(azure.tenant_id.strip()):
+        message = f"{shown(azure.tenant_id)} is no tenant"
+        findings.fault(f"{at}.tenantID", message, "write its ID, or a domain of it", backend=backend)
+    if "authority_host" in given and not is_authority(azure.authority_host.strip()):
+        message = f"{shown(azure.authority_host)} is no URL that a secret may be sent to"
+        fix = "write https:// and the host, such as https://login.microsoftonline.us"
+        findings.fault(f"{at}.authorityHost", message, fix, backend=backend)
+
+
+def _path(at: str, attribute: str) -> str:
+    return f"{at}.{document_key(attribute)}"
+
+
+def is_tenant(text: str) -> bool:
+    """Whether a tenant can be named so: by its ID or by a domain."""
+    return _TENANT.match(text) is not None
+
+
+def is_authority(url: str) -> bool:
+    """Whether a URL names an Entra authority: a host alone, with TLS unless it is this machine's loopback."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        return False
+    if not host or parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 # --- headers ---

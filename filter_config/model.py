@@ -20,7 +20,7 @@ ZERO_TIME: Final = datetime(1, 1, 1, tzinfo=UTC)
 """The creation time of a model that gives none, ``0001-01-01T00:00:00Z`` (contract, filter config 2.3)."""
 
 # Words that the document's keys spell in capitals when they do not come first.
-_INITIALISMS: Final = frozenset({"llm", "api", "url"})
+_INITIALISMS: Final = frozenset({"llm", "api", "url", "id"})
 
 
 @final
@@ -163,11 +163,43 @@ class AzureAPIKeyAuth(Document, frozen=True, kw_only=True):
 
 
 class AzureAuth(Document, frozen=True, kw_only=True):
-    """`Authorization: Bearer <token>` with a token of Microsoft Entra ID."""
+    """`Authorization: Bearer <token>` with a token of Microsoft Entra ID, given or asked for with client credentials.
 
-    access_token: Annotated[Secret, Meta(description="The token; surrounding white space is dropped.")] = field(
-        default_factory=Secret
-    )
+    Only `accessToken` is the peer's; what else is not given is taken from the `AZURE_*` environment.
+    """
+
+    access_token: Annotated[
+        Secret,
+        Meta(
+            description="The token; surrounding white space is dropped. Empty: one is asked for and kept fresh, with "
+            "the client credentials here or in the environment."
+        ),
+    ] = field(default_factory=Secret)
+    client_id: Annotated[
+        str, Meta(description="Application (client) ID; empty: `AZURE_CLIENT_ID` of the environment.")
+    ] = ""
+    tenant_id: Annotated[
+        str, Meta(description="Tenant, an ID or a domain; empty: `AZURE_TENANT_ID` of the environment.")
+    ] = ""
+    # Not an empty secret, which would be written: the peer's documents have no such key.
+    client_secret: Annotated[
+        Secret | None,
+        Meta(description="Secret of the application `clientID`; surrounding white space is dropped."),
+    ] = None
+    federated_token_file: Annotated[
+        str,
+        Meta(
+            description="File with a token that Entra takes for the application, such as a Kubernetes service account "
+            "token; empty: `AZURE_FEDERATED_TOKEN_FILE` of the environment."
+        ),
+    ] = ""
+    authority_host: Annotated[
+        str,
+        Meta(
+            description="URL of the Entra authority; empty: `AZURE_AUTHORITY_HOST` of the environment, or else "
+            "`https://login.microsoftonline.com`. Decides on the scope in sovereign clouds."
+        ),
+    ] = ""
 
 
 class GCPAuth(Document, frozen=True, kw_only=True):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 import extproc
+from extproc.auth.sources import CellState
 from extproc.reload import ConfigStatus, LiveConfig, Refusal
 from filter_config.load import Problem
 from filter_config.redact import redacted
@@ -21,14 +23,25 @@ def readiness(status: ConfigStatus, *, draining: bool) -> dict[str, Any]:
     }
 
 
-def config_page(status: ConfigStatus, *, claimed: str, started_at: float, now: float) -> dict[str, Any]:
-    """The details of ``/config``: the live config without its secrets, and the last one that was refused."""
+def config_page(
+    status: ConfigStatus, *, claimed: str, started_at: float, now: float, credentials: Iterable[CellState] | None = None
+) -> dict[str, Any]:
+    """The details of ``/config``: the live config without its secrets, and the last one that was refused.
+
+    Args:
+        status: what is known of the filter config.
+        claimed: the version that this process claims to be.
+        started_at: in seconds since the epoch, as is ``now``.
+        now: the time.
+        credentials: the state of those that are fetched from elsewhere; None where this process fetches none.
+    """
     return {
         "version": {"program": extproc.__version__, "claimed": claimed},
         "uptime_seconds": round(now - started_at, 3),
         "loads": status.loads,
         "refusals": status.refusals,
         "live": _live(status.live, now) if status.live else None,
+        "credentials": None if credentials is None else [_credential(state, now) for state in credentials],
         "last_refused": _refused(status.refused, now, current=status.failing) if status.refused else None,
     }
 
@@ -41,6 +54,16 @@ def _live(live: LiveConfig, now: float) -> dict[str, Any]:
         "disabled_backends": dict(live.runtime.faults),
         "problems": list(map(_problem, live.problems)),
         "config": redacted(live.runtime.config),
+    }
+
+
+def _credential(state: CellState, now: float) -> dict[str, Any]:
+    return {
+        "source": state.name,
+        "usable": state.usable,
+        "refreshed": None if state.refreshed_at is None else _timestamp(state.refreshed_at),
+        "expires_in_seconds": None if state.expires_at is None else round(state.expires_at - now, 3),
+        "last_error": state.error,
     }
 
 

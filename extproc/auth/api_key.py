@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from extproc.auth.base import CLIENT_CREDENTIALS, FixedCell, Headers, UpstreamCall
@@ -20,6 +21,9 @@ class HeaderScheme:
 
     def apply(self, _call: UpstreamCall, credential: Secret) -> Headers:
         return [(self.name, self.prefix + credential.reveal())]
+
+    def refused(self, _headers: Mapping[str, str], _now: float) -> None:
+        """A key does not depend on what a backend answers."""
 
 
 BEARER = HeaderScheme(name="Authorization", prefix="Bearer ")

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import configparser
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from extproc.auth.base import CLIENT_CREDENTIALS, FixedCell, Headers, UpstreamCall
+from extproc.auth.aws_chain import default_chain
+from extproc.auth.base import CLIENT_CREDENTIALS, CredentialCell, FixedCell, Headers, UpstreamCall
 from extproc.auth.sigv4 import AWSCredentials, SigningScope, sign
+from extproc.auth.skew import PROCESS, ClockSkew
+from extproc.auth.sources import Cells
 from extproc.errors import BackendFault, BackendUnavailable, IncompleteCredential
 from extproc.headertext import has_control_character
 from filter_config.redact import Secret
@@ -42,9 +46,11 @@ class BedrockScheme:
 
     Attributes:
         region: for hosts that name none.
+        skew: what signatures add to the time.
     """
 
     region: str
+    skew: ClockSkew = PROCESS
     strips: frozenset[str] = field(default=CLIENT_CREDENTIALS | _SIGNATURE_HEADERS, init=False)
 
     def apply(self, call: UpstreamCall, credential: AWSCredentials) -> Headers:
@@ -59,8 +65,11 @@ class BedrockScheme:
             path=call.headers[":path"],
             headers={"host": host},
             body=call.body,
-            now=call.now,
+            now=call.now + self.skew.seconds,
         )
+
+    def refused(self, headers: Mapping[str, str], now: float) -> None:
+        self.skew.refused(headers, now)
 
 
 @lru_cache(maxsize=256)
@@ -70,17 +79,14 @@ def region_of(host: str) -> str:
     return found.group(1) if found else ""
 
 
-def credentials_cell(literal: Secret) -> FixedCell[AWSCredentials]:
-    """The cell of the configured credentials.
+def credentials_cell(literal: Secret, region: str, cells: Cells) -> CredentialCell[AWSCredentials]:
+    """The cell of the configured credentials file; without one, that of the default chain.
 
     Raises:
-        BackendFault: there are none, or the file is not usable.
+        BackendFault: the file is not usable, or the chain is not installed.
     """
     if not literal:
-        raise BackendFault(
-            "auth.aws without credentialFileLiteral needs the default credential chain, "
-            "which is not available in this version"
-        )
+        return cells.of(default_chain(region))
     return FixedCell(read_credentials_file(literal))
 
 

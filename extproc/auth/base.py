@@ -55,6 +55,15 @@ class Authenticator(Protocol):
         """
         ...
 
+    def refused(self, headers: Mapping[str, str], now: float) -> None:
+        """Learn from an answer of the backend that is no success, for the requests to come.
+
+        Args:
+            headers: of the answer, by lower-case name, with ``:status``.
+            now: seconds since 1970.
+        """
+        ...
+
 
 class CredentialCell(Protocol[CredentialT_co]):
     """Where the credential of a backend stands."""
@@ -78,6 +87,10 @@ class Scheme(Protocol[CredentialT_contra]):
 
     def apply(self, call: UpstreamCall, credential: CredentialT_contra) -> Headers:
         """The headers that carry the credential."""
+        ...
+
+    def refused(self, headers: Mapping[str, str], now: float) -> None:
+        """See :class:`Authenticator`."""
         ...
 
 
@@ -104,3 +117,6 @@ class ConfiguredCredential(Generic[CredentialT]):
 
     def authenticate(self, call: UpstreamCall) -> Headers:
         return self.scheme.apply(call, self.cell.read())
+
+    def refused(self, headers: Mapping[str, str], now: float) -> None:
+        self.scheme.refused(headers, now)

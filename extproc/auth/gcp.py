@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from extproc.auth.api_key import BEARER, token_cell
-from extproc.auth.base import CLIENT_CREDENTIALS, FixedCell, Headers, UpstreamCall
+from extproc.auth.api_key import BEARER
+from extproc.auth.base import CLIENT_CREDENTIALS, Headers, UpstreamCall
 from extproc.errors import BackendFault
 from filter_config.redact import Secret
 
@@ -24,6 +25,9 @@ class VertexAIScheme:
     def apply(self, call: UpstreamCall, credential: Secret) -> Headers:
         return [(":path", self.prefix + call.headers[":path"].lstrip("/")), *BEARER.apply(call, credential)]
 
+    def refused(self, _headers: Mapping[str, str], _now: float) -> None:
+        """A token does not depend on what a backend answers."""
+
 
 def vertex_ai(*, project: str, region: str) -> VertexAIScheme:
     """The scheme for one project and location; ``global`` is a location as any other.
@@ -37,17 +41,3 @@ def vertex_ai(*, project: str, region: str) -> VertexAIScheme:
     return VertexAIScheme(
         prefix=f"/v1/projects/{quote(project, safe=_SEGMENT)}/locations/{quote(region, safe=_SEGMENT)}/"
     )
-
-
-def access_token_cell(token: Secret) -> FixedCell[Secret]:
-    """The cell of the configured token, which is used as it is.
-
-    Raises:
-        BackendFault: there is none, or no header can carry it.
-    """
-    if not token:
-        raise BackendFault(
-            "auth.gcp without accessToken needs Application Default Credentials, "
-            "which are not available in this version"
-        )
-    return token_cell(token)

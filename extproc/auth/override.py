@@ -91,6 +91,9 @@ class CredentialOverride(Generic[CredentialT]):
             raise MissingCredential
         return self.fallback.authenticate(call)
 
+    def refused(self, headers: Mapping[str, str], now: float) -> None:
+        self.scheme.refused(headers, now)
+
     def _brought(self, call: UpstreamCall) -> CredentialT | None:
         if self.headers:
             return self.form.in_headers(call.headers, self.headers)

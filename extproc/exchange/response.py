@@ -24,6 +24,8 @@ from protos.ext_proc_pb2 import STREAMED
 
 _log = structlog.get_logger(__name__)
 
+_JSON = (("content-type", "application/json"),)
+
 
 class ResponseExchange:
     """Headers, body and trailers of one answer.
@@ -45,14 +47,21 @@ class ResponseExchange:
         self._complete = False
         self._failure = ""
         self._ended = False
+        self._held: list[bytes] = []
 
     def headers(self, *, end_of_stream: bool) -> Reply:
         coding = self._headers.get("content-encoding", "")
         if coding:
             self._choose_decoder(coding)
         if not self._successful:
+            if (auth := self._attempt.plan.backend.auth) is not None:
+                auth.refused(self._headers, self._context.now())
             if end_of_stream:
                 self._finish()
+            elif self._holds_error:
+                # An Envoy that streams bodies sends the headers now; the error that follows will be another one.
+                untrue = self._untrue_of_a_stream(rewritten=True)
+                return replies.common("response_headers", sets=_JSON, removes=untrue)
             return replies.neutral("response_headers")
         translator = self._attempt.translator
         sets = translator.response_headers(self._headers)
@@ -73,6 +82,11 @@ class ResponseExchange:
             removes=self._untrue_of_a_stream(rewritten=translator.rewrites_stream) if self.streamed else (),
             stream_response_body=stream,
         )
+
+    @property
+    def _holds_error(self) -> bool:
+        """Whether the pieces of an error are kept, as the backend's own error means nothing to the client."""
+        return self.streamed and self._readable and self._attempt.translator.rebuilds_body
 
     def _untrue_of_a_stream(self, *, rewritten: bool) -> list[str]:
         """Headers that will not hold for the pieces; once the first piece is out, they could not be taken back."""
@@ -166,8 +180,14 @@ class ResponseExchange:
                 _log.warning("response body ends early", error=str(error), request_id=self._attempt.plan.request_id)
 
     def _error_piece(self, piece: bytes, *, whole: bool) -> Reply:
-        """An error is translated as a whole, while its headers can still be changed; one in pieces passes."""
-        if self.streamed:
+        """An error is translated as a whole; one in pieces that means something to the client passes."""
+        if self._holds_error:
+            self._held.append(piece)
+            if not whole:
+                return replies.common("response_body", body=b"")
+            piece = b"".join(self._held)
+            self._held.clear()
+        elif self.streamed:
             if whole:
                 self._finish()
             return replies.neutral("response_body")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Literal, Protocol
 from urllib.parse import unquote
 
@@ -61,6 +61,17 @@ class TokenCounts(Protocol):
     def output(self) -> int | None: ...
     @property
     def reasoning(self) -> int | None: ...
+
+
+class CredentialState(Protocol):
+    """What ``Metrics.credentials`` reads of a credential: the name of its source, and how long it lasts."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def usable(self) -> bool: ...
+    @property
+    def expires_at(self) -> float | None: ...
 
 
 class AttemptLabels(Struct, frozen=True, kw_only=True):
@@ -183,6 +194,23 @@ class Metrics:
             "extproc_config_live_timestamp_seconds",
             "When the live filter config was taken into use.",
             merge="max",
+        )
+        self._refreshes = self._scalars(
+            "counter", "extproc_credential_refreshes", "Attempts to fetch a backend credential, by source and result."
+        )
+        self._unserved = self._scalars(
+            "counter",
+            "extproc_credential_unavailable_requests",
+            "Requests that failed because a backend credential could not be had.",
+        )
+        self._expiries = self._scalars(
+            "gauge",
+            "extproc_credential_expiry_timestamp_seconds",
+            "When the backend credential in use expires.",
+            merge="max",
+        )
+        self._missing = self._scalars(
+            "gauge", "extproc_credential_missing", "Processes that have no valid credential of a source."
         )
         self._workers = self._scalars("gauge", "extproc_workers", "Worker processes that serve.")
         self._worker_ends = self._scalars("counter", "extproc_worker_ends", "Worker processes that died.")
@@ -312,6 +340,23 @@ class Metrics:
         self._live.clear()
         self._live.series(digest=digest).value = 1
         self._live_since.series().value = round(self._clock(), 3)
+
+    def credential_refresh(self, source: str, result: str) -> None:
+        """Count an attempt to fetch a credential: ``ok`` or ``failed``."""
+        self._refreshes.series(source=source, result=result).add()
+
+    def credential_unavailable(self, source: str, requests: int) -> None:
+        """Count requests that failed for want of a credential."""
+        self._unserved.series(source=source).add(requests)
+
+    def credentials(self, states: Iterable[CredentialState]) -> None:
+        """Say how the credentials are that have to be fetched; of others nothing is said any more."""
+        self._expiries.clear()
+        self._missing.clear()
+        for state in states:
+            self._missing.series(source=state.name).add(0 if state.usable else 1)
+            if state.expires_at is not None:
+                self._expiries.series(source=state.name).value = round(state.expires_at, 3)
 
     def workers(self, serving: int) -> None:
         """Say how many workers serve."""

@@ -12,11 +12,12 @@ import gc
 import signal
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import structlog
 
+from extproc.credentials import CredentialKeeper
 from extproc.errors import ExtProcError
 from extproc.exchange.stream import Processor
 from extproc.options import endpoint_table, exchange_options
@@ -45,6 +46,8 @@ from extproc.workers.messages import (
     Start,
     Stop,
 )
+from filter_config.load import Problem
+from filter_config.model import Config
 
 _log = structlog.get_logger(__name__)
 
@@ -78,7 +81,7 @@ class Worker:
         environ: environment variables that are not settings.
         taker: where connections and links come from.
         tell: says something to the supervisor.
-        build: makes a runtime of a config.
+        build: makes a runtime of a config; by default one that keeps the credentials that are known.
     """
 
     def __init__(
@@ -88,12 +91,12 @@ class Worker:
         *,
         taker: Taker,
         tell: Callable[[Answer], None],
-        build: Callable[..., Runtime] = build_runtime,
+        build: Callable[..., Runtime] | None = None,
     ) -> None:
         settings = start.settings
         self._taker = taker
         self._tell = tell
-        self._build = build
+        self._build = build or self._build_runtime
         self._leaving = False
         self._closed = False
         self._gone = 0
@@ -104,6 +107,7 @@ class Worker:
         self._tasks: set[asyncio.Task[Any]] = set()
         self.stopped = asyncio.Event()
         self.metrics = Metrics(environ)
+        self.credentials = CredentialKeeper(self.metrics)
         self.processor = Processor(
             metrics=self.metrics, options=exchange_options(settings, endpoint_table(settings)), owner=start.owner
         )
@@ -209,12 +213,16 @@ class Worker:
                 continue
             first = self.processor.runtime is None
             self.processor.runtime = runtime
+            self.credentials.keep(runtime.cells)
             if first:
                 # What lives for good need not be walked by every collection.
                 gc.collect()
                 gc.freeze()
             self._tell(Configured(digest=wanted.digest))
         self._building = None
+
+    def _build_runtime(self, config: Config, *, digest: str, problems: Sequence[Problem]) -> Runtime:
+        return build_runtime(config, digest=digest, problems=problems, known=self.credentials.known)
 
     # Reports
 
@@ -296,6 +304,7 @@ async def work(control: socket.socket, handing: socket.socket, environ: Mapping[
     loop.add_reader(taker, worker.take)
     channel.send(Ready())
     reporting = asyncio.create_task(worker.report_regularly())
+    keeping = asyncio.create_task(worker.credentials.run())
     orders = asyncio.create_task(_follow(channel, worker))
     stopped = asyncio.create_task(worker.stopped.wait())
     await asyncio.wait({orders, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -305,9 +314,10 @@ async def work(control: socket.socket, handing: socket.socket, environ: Mapping[
     loop.remove_reader(taker)
     await worker.report()
     await channel.close()
-    for task in (reporting, orders, stopped):
+    helping = {reporting, keeping, orders, stopped}
+    for task in helping:
         task.cancel()
-    await asyncio.wait({reporting, orders, stopped})
+    await asyncio.wait(helping)
     worker.links.close()
     if orders.done() and not orders.cancelled():
         orders.result()

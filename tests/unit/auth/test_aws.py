@@ -5,9 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extproc.auth.aws import BedrockScheme, read_credentials_file, region_of
+from extproc.auth.aws_chain import default_chain
 from extproc.auth.base import ConfiguredCredential
 from extproc.auth.build import build_authenticator
 from extproc.auth.sigv4 import AWSCredentials
+from extproc.auth.sources import Cells, Fetched
 from extproc.errors import BackendFault, BackendUnavailable
 from filter_config.model import AWSAuth, BackendAuth
 from filter_config.redact import Secret
@@ -20,7 +22,9 @@ WITH_TOKEN = f"{FILE}aws_session_token = token-of-example\nregion = eu-west-1\n"
 
 
 def authenticator(literal: str = FILE, region: str = "us-east-1"):
-    return build_authenticator(BackendAuth(aws=AWSAuth(credential_file_literal=Secret(literal), region=region)))
+    return build_authenticator(
+        BackendAuth(aws=AWSAuth(credential_file_literal=Secret(literal), region=region)), Cells()
+    )
 
 
 def received(call, signed, host):
@@ -268,6 +272,19 @@ def test_the_environment_does_not_count(call, monkeypatch):
     assert received(made, authenticator().authenticate(made), DEFAULT_HOST).session_token is None
 
 
-def test_the_default_chain_is_not_there_yet():
-    with pytest.raises(BackendFault, match="default credential chain, which is not available in this version"):
-        authenticator("")
+def test_without_a_file_the_default_chain_is_asked_and_until_then_requests_fail(call):
+    cells = Cells()
+    auth = BackendAuth(aws=AWSAuth(region="us-east-1"))
+    first, second = build_authenticator(auth, cells), build_authenticator(auth, cells)
+    (cell,) = cells.used
+    assert cell.source == default_chain("us-east-1")
+    with pytest.raises(BackendUnavailable, match="has not been fetched yet"):
+        first.authenticate(call())
+    assert cell.succeeded(Fetched(AWSCredentials(access_key_id=Secret("AKIA"), secret_access_key=Secret("s"))), {})
+    assert "AKIA" in str(second.authenticate(call()))
+
+
+def test_a_file_needs_no_chain():
+    cells = Cells()
+    build_authenticator(BackendAuth(aws=AWSAuth(region="r", credential_file_literal=Secret(FILE))), cells)
+    assert cells.used == ()

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from extproc.auth.build import _METHODS, build_authenticator, credential_headers
-from extproc.errors import BackendFault
+from extproc.auth.sources import Cells
+from extproc.errors import BackendFault, BackendUnavailable
 from filter_config.model import AUTH_METHODS, BackendAuth, document_key
 from filter_config.redact import dec_hook
 
@@ -41,7 +42,7 @@ STATIC = {
 
 @pytest.mark.parametrize(("auth", "expected"), STATIC.values(), ids=STATIC)
 def test_keys_and_tokens(call, auth, expected):
-    assert build_authenticator(read(auth)).authenticate(call()) == [expected]
+    assert build_authenticator(read(auth), Cells()).authenticate(call()) == [expected]
 
 
 def test_every_method_of_the_schema_is_there():
@@ -52,8 +53,8 @@ def test_every_method_of_the_schema_is_there():
 @pytest.mark.parametrize("first", range(len(METHODS)), ids=METHODS)
 def test_of_several_methods_the_first_counts(call, first):
     (name, section), *rest = list(METHODS.items())[first:]
-    alone = build_authenticator(read({name: section})).authenticate(call())
-    assert build_authenticator(read({**dict(rest), name: section})).authenticate(call()) == alone
+    alone = build_authenticator(read({name: section}), Cells()).authenticate(call())
+    assert build_authenticator(read({**dict(rest), name: section}), Cells()).authenticate(call()) == alone
 
 
 FAULTS = {
@@ -67,14 +68,12 @@ FAULTS = {
 @pytest.mark.parametrize(("auth", "fault"), FAULTS.values(), ids=FAULTS)
 def test_faults(auth, fault):
     with pytest.raises(BackendFault, match=fault):
-        build_authenticator(read(auth))
+        build_authenticator(read(auth), Cells())
 
 
 UNUSABLE = {
-    "aws": {"aws": {"region": "us-east-1"}},
     "aws, a broken file": {"aws": {"region": "us-east-1", "credentialFileLiteral": "x"}},
     "azureAPIKey": {"azureAPIKey": {}},
-    "gcp": {"gcp": {"region": "r", "projectName": "p"}},
     "apiKey": {"apiKey": {"key": "a\nb"}},
 }
 
@@ -82,14 +81,45 @@ UNUSABLE = {
 @pytest.mark.parametrize("auth", UNUSABLE.values(), ids=UNUSABLE)
 def test_a_configured_credential_must_be_usable_only_where_a_request_may_fall_back_to_it(auth):
     override = {"headerName": "x-k", "fallbackToConfigured": False}
-    build_authenticator(read({**auth, "credentialOverride": override}))
+    build_authenticator(read({**auth, "credentialOverride": override}), Cells())
     with pytest.raises(BackendFault):
-        build_authenticator(read({**auth, "credentialOverride": {**override, "fallbackToConfigured": True}}))
+        build_authenticator(read({**auth, "credentialOverride": {**override, "fallbackToConfigured": True}}), Cells())
+
+
+FETCHED = {
+    "aws": ({"aws": {"region": "us-east-1"}}, "aws-default-chain/us-east-1"),
+    "gcp": ({"gcp": {"region": "r", "projectName": "p"}}, "gcp-"),
+    "azure": (
+        {"azure": {"clientID": "c", "tenantID": "t", "clientSecret": "s", "accessToken": " "}},
+        "azure-client-secret/t/c",
+    ),
+}
+
+
+@pytest.mark.parametrize(("auth", "name"), FETCHED.values(), ids=FETCHED)
+def test_what_the_config_does_not_hold_is_fetched_and_by_one_cell_for_all_backends(call, auth, name):
+    cells = Cells()
+    authenticators = [build_authenticator(read(auth), cells) for _ in range(2)]
+    (cell,) = cells.used
+    assert cell.source.name.startswith(name)
+    for authenticator in authenticators:
+        with pytest.raises(BackendUnavailable, match="has not been fetched yet"):
+            authenticator.authenticate(call())
+
+
+@pytest.mark.parametrize(("auth", "name"), FETCHED.values(), ids=FETCHED)
+def test_what_every_request_brings_is_not_fetched(auth, name):
+    cells = Cells()
+    override = {"headerName": "x-k", "fallbackToConfigured": False}
+    build_authenticator(read({**auth, "credentialOverride": override}), cells)
+    assert cells.used == ()
+    build_authenticator(read({**auth, "credentialOverride": {**override, "fallbackToConfigured": True}}), cells)
+    assert len(cells.used) == 1
 
 
 def test_project_and_region_are_needed_also_for_a_credential_of_the_request():
     with pytest.raises(BackendFault, match=r"auth\.gcp has no projectName and no region"):
-        build_authenticator(read({"gcp": {}, "credentialOverride": {"headerName": "x-k"}}))
+        build_authenticator(read({"gcp": {}, "credentialOverride": {"headerName": "x-k"}}), Cells())
 
 
 HEADERS = {
@@ -119,7 +149,7 @@ def test_no_authenticator_shows_its_credential(call, caplog, method, fallback):
     if fallback is not None:
         auth["credentialOverride"] = {"headerName": "x-k-", "fallbackToConfigured": fallback}
     caplog.set_level(logging.DEBUG)
-    authenticator = build_authenticator(read(auth))
+    authenticator = build_authenticator(read(auth), Cells())
     if fallback is not False:
         assert "canary" in str(authenticator.authenticate(call())).lower()
     shown = f"{authenticator!r} {authenticator} {authenticator!s:>10} {caplog.text}"

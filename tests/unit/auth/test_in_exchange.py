@@ -1,17 +1,22 @@
 """Authentication in its place: over the final request, on every attempt, in no log (contract 3.14, 6; BR-96, BR-98)."""
 
 import json
+from email.utils import formatdate
 from typing import Any
 
 import pytest
 import structlog
 
+from extproc.auth.sigv4 import AWSCredentials
+from extproc.auth.sources import Fetched
 from extproc.endpoints.base import Operation
 from extproc.exchange import names
 from extproc.translate.base import TranslatedRequest
 from extproc.translate.table import TRANSLATORS
+from filter_config.redact import Secret
 from tests.support.playbook import (
     BACKEND,
+    NOW,
     SECOND_BACKEND,
     Exchange,
     Gateway,
@@ -266,6 +271,38 @@ def test_a_backend_whose_credential_cannot_be_had_is_disabled_alone():
     assert exchange.attempt().status == 503
     reply = exchange.attempt(SECOND_BACKEND, host=HOST)
     assert verified(exchange, reply.body).access_key_id == "AKIASTATIC"
+
+
+def test_a_credential_that_has_not_been_fetched_yet_fails_only_the_requests_that_need_it():
+    chain = {"aws": {"region": "us-east-1"}}
+    open_ = gateway(openai_backend(auth=chain), openai_backend(SECOND_BACKEND, auth=AWS))
+    exchange = open_.exchange()
+    exchange.request(BODY)
+    reply = exchange.attempt(host=HOST)
+    assert (reply.status, reply.json["error"]["message"]) == (
+        503,
+        "the credential of the backend has not been fetched yet (aws-default-chain/us-east-1)",
+    )
+    assert verified(exchange, exchange.attempt(SECOND_BACKEND, host=HOST).body).access_key_id == "AKIASTATIC"
+    (cell,) = open_.processor.runtime.cells
+    key = AWSCredentials(access_key_id=Secret("AKIAMINE"), secret_access_key=Secret("mine-canary"))
+    cell.succeeded(Fetched(key), {})
+    later = open_.exchange()
+    later.request(BODY)
+    assert verified(later, later.attempt(host=HOST).body).access_key_id == "AKIAMINE"
+
+
+def test_a_refused_signature_teaches_the_time_to_the_requests_after_it(monkeypatch):
+    monkeypatch.setattr("extproc.auth.skew.PROCESS.seconds", 0.0)
+    open_ = gateway(openai_backend(auth=AWS))
+    dates = []
+    for _ in range(2):
+        exchange = open_.exchange()
+        exchange.request(BODY)
+        dates.append(exchange.attempt(host=HOST).set["X-Amz-Date"])
+        answer = {"date": formatdate(NOW + 600, usegmt=True), "x-amzn-errortype": "InvalidSignatureException"}
+        assert exchange.response(answer, status="403").is_neutral
+    assert dates == ["20231114T221320Z", "20231114T222320Z"]
 
 
 # --- secrecy ---

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from extproc.auth.build import build_authenticator
+from extproc.auth.sources import Cells
 from extproc.errors import ClientError, IncompleteCredential, MissingCredential
 from filter_config.model import BackendAuth
 from filter_config.redact import dec_hook
@@ -26,7 +27,7 @@ METADATA_SOURCE = {"dynamicMetadataNamespace": "ns", "dynamicMetadataKey": "k"}
 
 def build(method: dict[str, Any], override: dict[str, Any], *, fallback: bool = False):
     auth = {**method, "credentialOverride": {**override, "fallbackToConfigured": fallback}}
-    return build_authenticator(msgspec.convert(auth, BackendAuth, dec_hook=dec_hook))
+    return build_authenticator(msgspec.convert(auth, BackendAuth, dec_hook=dec_hook), Cells())
 
 
 # --- tokens ---

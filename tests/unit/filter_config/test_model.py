@@ -7,6 +7,7 @@ import pytest
 
 from filter_config.model import (
     AUTH_METHODS,
+    AzureAuth,
     Backend,
     BackendAuth,
     Config,
@@ -18,6 +19,7 @@ from filter_config.model import (
     VersionedAPISchema,
     document_key,
 )
+from filter_config.redact import dec_hook
 
 KEYS = {
     "Config": (
@@ -43,6 +45,10 @@ KEYS = {
     "BackendAuth": (
         BackendAuth,
         ["aws", "apiKey", "azureAPIKey", "azure", "gcp", "anthropicAPIKey", "credentialOverride"],
+    ),
+    "AzureAuth": (
+        AzureAuth,
+        ["accessToken", "clientID", "tenantID", "clientSecret", "federatedTokenFile", "authorityHost"],
     ),
     "CredentialOverride": (
         CredentialOverride,
@@ -74,6 +80,12 @@ def test_defaults_are_zero_values():
     assert (config.version, config.backends, config.models_by_host, config.mcp_config) == ("", (), {}, None)
     assert CredentialOverride().fallback_to_configured is False
     assert Model().created_at.isoformat() == "0001-01-01T00:00:00+00:00"
+
+
+def test_a_section_of_the_peer_s_stays_as_it_is():
+    document = b'{"accessToken":"t"}'
+    section = msgspec.json.decode(document, type=AzureAuth, dec_hook=dec_hook)
+    assert msgspec.json.encode(section, enc_hook=lambda secret: secret.reveal()) == document
 
 
 def test_a_config_cannot_be_changed():

@@ -31,7 +31,7 @@ backends:
 - name: b
   auth: {{aws: {{credentialFileLiteral: {PLANTED}, region: eu-west-1}}}}
 - name: c
-  auth: {{azureAPIKey: {{key: {PLANTED}}}, azure: {{accessToken: {PLANTED}}}}}
+  auth: {{azureAPIKey: {{key: {PLANTED}}}, azure: {{accessToken: {PLANTED}, clientSecret: {PLANTED}}}}}
 - name: d
   auth: {{gcp: {{accessToken: {PLANTED}, region: r1, projectName: p1}}, anthropicAPIKey: {{key: {PLANTED}}}}}
 """
@@ -113,7 +113,7 @@ def test_no_secret_in_the_config_as_shown(config):
     document = redacted(config)
     text = json.dumps(document)
     assert PLANTED not in text
-    assert text.count(REDACTED) == 8
+    assert text.count(REDACTED) == 9
 
 
 def test_everything_else_stays(config):

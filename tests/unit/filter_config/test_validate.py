@@ -167,7 +167,10 @@ AUTHS = {
         (f"fault {AUTH}.azureAPIKey.key: azure API key is required",),
     ),
     "empty api key": Case(auth("apiKey: {}"), (f"warning {AUTH}.apiKey.key: empty",)),
-    "empty azure token": Case(auth("azure: {}"), (f"warning {AUTH}.azure.accessToken: empty",)),
+    "empty azure token": Case(
+        auth("azure: {}"),
+        (f"warning {AUTH}.azure.accessToken: empty: a token is asked for with what the AZURE_* environment gives",),
+    ),
     "empty gcp token": Case(auth("gcp: {region: r}")),
     "line break after a key is dropped": Case(auth('apiKey: {key: "k\\n"}')),
     "line break in a key": Case(
@@ -196,6 +199,69 @@ AUTHS = {
     "override by metadata without a key": Case(
         auth("apiKey: {key: k}, credentialOverride: {dynamicMetadataNamespace: n}"),
         (f"warning {AUTH}.credentialOverride.dynamicMetadataKey: empty",),
+    ),
+}
+
+ENTRA = {
+    "a secret": Case(auth("azure: {clientID: c, tenantID: 0-1, clientSecret: s}")),
+    "a secret of the environment's tenant": Case(auth("azure: {clientID: c, clientSecret: s}")),
+    "a federated token": Case(auth("azure: {clientID: c, tenantID: contoso.example, federatedTokenFile: /var/token}")),
+    "an application alone": Case(auth("azure: {clientID: c}")),
+    "a sovereign cloud": Case(auth("azure: {authorityHost: 'https://login.microsoftonline.us/'}")),
+    "an authority of this machine": Case(auth("azure: {authorityHost: 'http://127.0.0.1:8080'}")),
+    "an authority of this machine by name": Case(auth("azure: {authorityHost: 'http://localhost:8080'}")),
+    "white space around the values": Case(
+        auth('azure: {clientID: "c ", tenantID: " t\\n", clientSecret: "s\\n", authorityHost: " https://h "}'),
+    ),
+    "a token and more": Case(
+        auth("azure: {accessToken: t, clientID: c, clientSecret: s}"),
+        (f"warning {AUTH}.azure: accessToken is used, clientID, clientSecret ignored",),
+    ),
+    "a secret and a file": Case(
+        auth("azure: {clientID: c, tenantID: t, clientSecret: s, federatedTokenFile: f}"),
+        (f"warning {AUTH}.azure: clientSecret is used, federatedTokenFile ignored",),
+    ),
+    "a secret of no application": Case(
+        auth("azure: {tenantID: t, clientSecret: s}"),
+        (f"fault {AUTH}.azure.clientID: clientSecret without the application that it is of",),
+    ),
+    "no tenant": Case(
+        auth("azure: {tenantID: a/b}"),
+        (f"fault {AUTH}.azure.tenantID: 'a/b' is no tenant",),
+    ),
+    "an authority without TLS": Case(
+        auth("azure: {authorityHost: 'http://login.example'}"),
+        (f"fault {AUTH}.azure.authorityHost: 'http://login.example' is no URL that a secret may be sent to",),
+    ),
+    "an authority that is no URL": Case(
+        auth("azure: {authorityHost: login.microsoftonline.us}"),
+        (f"fault {AUTH}.azure.authorityHost: 'login.microsoftonline.us' is no URL",),
+    ),
+    "an authority that cannot be read": Case(
+        auth("azure: {authorityHost: 'https://[::1'}"),
+        (f"fault {AUTH}.azure.authorityHost: 'https://[::1' is no URL",),
+    ),
+    "an authority with a port that is none": Case(
+        auth("azure: {authorityHost: 'https://h:99999'}"),
+        (f"fault {AUTH}.azure.authorityHost: 'https://h:99999' is no URL",),
+    ),
+    "an authority with a path": Case(
+        auth("azure: {authorityHost: 'https://h/tenant'}"),
+        (f"fault {AUTH}.azure.authorityHost: 'https://h/tenant' is no URL",),
+    ),
+    "values of another type": Case(
+        auth("azure: {clientID: [], clientSecret: s, tenantID: {}}"),
+        (
+            f"error {AUTH}.azure.clientID: expected a text, got a list",
+            f"error {AUTH}.azure.tenantID: expected a text, got a mapping",
+        ),
+    ),
+    "a token of another type": Case(
+        auth("azure: {accessToken: []}"),
+        (f"error {AUTH}.azure.accessToken: expected a text, got a list",),
+    ),
+    "what every request brings itself": Case(
+        auth("azure: {clientSecret: s}, credentialOverride: {headerName: x-token}"),
     ),
 }
 
@@ -281,7 +347,7 @@ HOSTS = {
     ),
 }
 
-CASES = COSTS | BACKENDS | AUTHS | MUTATIONS | HOSTS
+CASES = COSTS | BACKENDS | AUTHS | ENTRA | MUTATIONS | HOSTS
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
+from extproc.auth.sources import CellState
 from extproc.telemetry import metrics as module
 from extproc.telemetry.exposition import render
 from extproc.telemetry.metrics import OTHER, AttemptLabels, Metrics, label_name, resource_attributes
@@ -247,7 +248,28 @@ def everything():
     metrics.workers(2)
     metrics.worker_ended()
     metrics.relayed()
+    metrics.credential_refresh("s", "ok")
+    metrics.credential_unavailable("s", 1)
+    metrics.credentials([CellState(name="s", expires_at=1.0, usable=True, refreshed_at=0.0, error=None)])
     return metrics
+
+
+def test_credentials_that_are_gone_are_said_nothing_of():
+    metrics = Metrics()
+    states = [
+        CellState(name=name, expires_at=end, usable=usable, refreshed_at=None, error=None)
+        for name, end, usable in (("a", 2.5, True), ("b", None, True), ("c", None, False))
+    ]
+    metrics.credentials(states)
+    assert samples(metrics, "extproc_credential_expiry_timestamp_seconds") == [({"source": "a"}, 2.5)]
+    assert samples(metrics, "extproc_credential_missing") == [
+        ({"source": "a"}, 0),
+        ({"source": "b"}, 0),
+        ({"source": "c"}, 1),
+    ]
+    metrics.credentials(states[1:2])
+    assert samples(metrics, "extproc_credential_expiry_timestamp_seconds") == []
+    assert samples(metrics, "extproc_credential_missing") == [({"source": "b"}, 0)]
 
 
 def test_the_reference_page_names_exactly_what_a_scrape_shows():
