@@ -20,6 +20,7 @@ def exchange_options(settings: Settings, endpoints: EndpointTable) -> ExchangeOp
         log_attributes=dict(settings.log_attributes),
         metric_attributes=dict(settings.metric_attributes),
         max_body_bytes=settings.max_body_bytes,
+        default_max_tokens=settings.default_max_tokens,
         debug=settings.log_level <= DEBUG,
         redact=settings.enable_redaction,
     )

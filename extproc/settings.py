@@ -178,6 +178,14 @@ class Settings:
         int,
         Knob(Kind.INTEGER, "Largest request body that is taken; a larger one is answered with 413. 0 means no limit."),
     ] = 128 * 1024 * 1024
+    default_max_tokens: Annotated[
+        int,
+        Knob(
+            Kind.INTEGER,
+            "Limit of output tokens for requests without one, where the backend's API demands it (Claude); "
+            "what a client allows for thinking comes on top.",
+        ),
+    ] = 4096
     drain_seconds: Annotated[
         float, Knob(Kind.SECONDS, "How long to go on serving, while not ready, after the first SIGTERM.")
     ] = 15.0
@@ -380,6 +388,8 @@ def _out_of_range(values: Mapping[str, Any]) -> list[str]:
     ]
     if values.get("config_poll_interval", 1.0) <= 0:
         faults.append("invalid configPollInterval: must be greater than zero")
+    if not 0 < values.get("default_max_tokens", 1) < 2**31:
+        faults.append(f"invalid defaultMaxTokens: {values['default_max_tokens']}, must be from 1 to {2**31 - 1}")
     return faults
 
 

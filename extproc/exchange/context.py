@@ -11,6 +11,7 @@ from extproc.endpoints.table import EndpointTable
 from extproc.exchange.owners import Owner
 from extproc.runtime import Runtime
 from extproc.telemetry.metrics import Metrics
+from extproc.translate.base import DEFAULT_MAX_TOKENS
 
 DEFAULT_MAX_BODY_BYTES = 128 * 1024 * 1024
 
@@ -24,6 +25,7 @@ class ExchangeOptions:
         log_attributes: request header to the metadata key under which access logs find it.
         metric_attributes: request header to the metric attribute that carries it.
         max_body_bytes: largest request body taken; 0 for no limit.
+        default_max_tokens: limit of output tokens for requests without one, where an API demands it.
         debug: write a log line for each message.
         redact: keep the content of bodies out of those lines.
     """
@@ -32,6 +34,7 @@ class ExchangeOptions:
     log_attributes: Mapping[str, str] = field(default_factory=dict)
     metric_attributes: Mapping[str, str] = field(default_factory=dict)
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
+    default_max_tokens: int = DEFAULT_MAX_TOKENS
     debug: bool = False
     redact: bool = True
 

@@ -76,6 +76,7 @@ class UpstreamExchange:
             model_override=backend.model_override,
             now=self._context.now,
             new_id=self._context.new_id,
+            default_max_tokens=self._context.options.default_max_tokens,
         )
         attempt.translator = translator_for(operation, target, backend=backend.short_name)
         return self._request(message, attempt, request)

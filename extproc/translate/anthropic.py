@@ -23,12 +23,6 @@ VERTEX_VERSION: Final = "vertex-2023-10-16"
 BEDROCK_VERSION: Final = "bedrock-2023-05-31"
 """On Amazon Bedrock, in the body's ``anthropic_version``."""
 
-DEFAULT_MAX_TOKENS: Final = 4096
-"""For requests without a limit, as the API demands one; no Claude model writes less than this at most.
-
-Zero would not be refused everywhere: it asks for a warm cache and an empty answer.
-"""
-
 
 # --- usage ---
 

@@ -18,6 +18,9 @@ from filter_config.model import VersionedAPISchema
 Headers = list[tuple[str, str]]
 
 
+DEFAULT_MAX_TOKENS = 4096
+
+
 class Target(Struct, frozen=True, kw_only=True):
     """The backend of an attempt, as far as translation depends on it.
 
@@ -25,12 +28,14 @@ class Target(Struct, frozen=True, kw_only=True):
         model_override: the backend's name for the model, or empty.
         now: the time, in seconds since 1970.
         new_id: a fresh UUID, for what a client's API gives an id and the backend's does not.
+        default_max_tokens: limit of output tokens for a request without one, where the backend's API demands it.
     """
 
     schema: VersionedAPISchema
     model_override: str
     now: Callable[[], float]
     new_id: Callable[[], str]
+    default_max_tokens: int = DEFAULT_MAX_TOKENS
 
 
 class TranslatedRequest(Struct, frozen=True, kw_only=True):

@@ -184,6 +184,14 @@ def test_headers_that_a_rebuilt_stream_makes_untrue_go_before_its_first_piece(ex
     assert metadata["total"] == 12
 
 
+@pytest.mark.parametrize("thinking", [{}, {"thinking": {"type": "enabled", "budget_tokens": 2000}}])
+def test_a_request_without_a_limit_gets_the_one_that_is_set(thinking):
+    gateway = Gateway({"version": "dev", "backends": [anthropic_backend()]}, default_max_tokens=77)
+    exchange = gateway.exchange()
+    exchange.request({"model": "m", "messages": REQUEST["messages"], **thinking})
+    assert json.loads(exchange.attempt().body)["max_tokens"] == 77 + (2000 if thinking else 0)
+
+
 def test_a_stream_is_metered_before_its_end(exchange, gateway):
     asked(exchange, STREAM).response(SSE)
     exchange.piece(START + TEXT)

@@ -204,6 +204,10 @@ invalid log format: "x", must be "text" or "json"
 failed to parse request header mapping: {INVALID_PAIR}: "x" {HEADER_FORMAT}
 failed to parse endpoint prefixes: {INVALID_PREFIX}: "x" (expected format: key:value)""",
     ),
+    "no tokens by default": (
+        [*PATH, "-defaultMaxTokens=0"],
+        "invalid defaultMaxTokens: 0, must be from 1 to 2147483647",
+    ),
     "unknown transport": ([*PATH, "-transport=quic"], 'invalid transport: "quic", must be "grpcio" or "http2"'),
     "empty transport": ([*PATH, "-transport="], 'invalid transport: "", must be "grpcio" or "http2"'),
     "certificate without a key": ([*PATH, "-transport=http2", "-tlsCert=c"], TLS_INCOMPLETE),

@@ -59,7 +59,13 @@ class _Claude:
 
     def body(self, request: ChatRequest, *, model: str, stream: bool) -> bytes:
         self._model = model
-        return messages_body(request, self._flavor, model=model, stream=stream)
+        return messages_body(
+            request,
+            self._flavor,
+            model=model,
+            stream=stream,
+            default_max_tokens=self._target.default_max_tokens,
+        )
 
     def response_headers(self, headers: Mapping[str, str], *, stream: bool) -> Headers:  # noqa: ARG002
         return [("content-type", "text/event-stream")] if stream else []

@@ -12,7 +12,6 @@ from extproc.endpoints import chat_request as chat
 from extproc.endpoints.chat_request import ChatRequest
 from extproc.errors import UnprocessableRequest
 from extproc.formats import jsonvalue
-from extproc.translate.anthropic import DEFAULT_MAX_TOKENS
 from extproc.translate.chat.anthropic.messages import Text, Turn, convert_messages
 from extproc.translate.chat.anthropic.tools import Tool, ToolChoice, convert_tool_choice, convert_tools
 from extproc.translate.chat.support import FieldSupport, SupportTable, ignored, mapped, refused
@@ -84,8 +83,15 @@ class MessagesBody(Struct, frozen=True, kw_only=True):
     anthropic_version: str | UnsetType = UNSET
 
 
-def messages_body(request: ChatRequest, flavor: Flavor, *, model: str, stream: bool) -> bytes:
+def messages_body(request: ChatRequest, flavor: Flavor, *, model: str, stream: bool, default_max_tokens: int) -> bytes:
     """Build the body.
+
+    Args:
+        request: the client's request.
+        flavor: where it goes.
+        model: the effective model.
+        stream: whether a stream is asked for.
+        default_max_tokens: the limit for a request without one.
 
     Raises:
         UnprocessableRequest: the request asks for what Claude, or this model, cannot do; the text names the member.
@@ -94,7 +100,7 @@ def messages_body(request: ChatRequest, flavor: Flavor, *, model: str, stream: b
     tools = convert_tools(request.tools or [])
     choice = convert_tool_choice(request.tool_choice, tools, parallel=request.parallel_tool_calls) if tools else UNSET
     body = MessagesBody(
-        max_tokens=_max_tokens(request),
+        max_tokens=_max_tokens(request, default_max_tokens),
         messages=conversation.messages,
         model=model if flavor.model_in_body else UNSET,
         temperature=_share("temperature", request.temperature),
@@ -111,8 +117,11 @@ def messages_body(request: ChatRequest, flavor: Flavor, *, model: str, stream: b
     return jsonvalue.encode(body)
 
 
-def _max_tokens(request: ChatRequest) -> int:
-    """The limit, which must leave room for more than the thoughts; without one, room for an answer beside them."""
+def _max_tokens(request: ChatRequest, default: int) -> int:
+    """The limit, which must leave room for more than the thoughts; without one, room for an answer beside them.
+
+    The API demands one. Zero would not be refused everywhere: it asks for a warm cache and an empty answer.
+    """
     limit = request.max_output_tokens
     budget = 0
     if isinstance(request.thinking, chat.ThinkingEnabled):
@@ -120,7 +129,7 @@ def _max_tokens(request: ChatRequest) -> int:
         if budget <= 0:
             raise UnprocessableRequest("thinking.budget_tokens is required and must be more than 0")
     if limit is None:
-        return budget + DEFAULT_MAX_TOKENS
+        return budget + default
     member = "max_tokens" if request.max_completion_tokens is None else "max_completion_tokens"
     if limit < 0:
         raise UnprocessableRequest(f"{member} must not be negative")
@@ -225,7 +234,7 @@ _FIELDS: Final[Mapping[str, FieldSupport]] = {
     "logprobs": refused(),
     "max_completion_tokens": mapped("`max_tokens`"),
     "max_tokens": mapped(
-        f"`max_tokens`, unless `max_completion_tokens` is given; without both, {DEFAULT_MAX_TOKENS} "
+        "`max_tokens`, unless `max_completion_tokens` is given; without both, `--default-max-tokens` "
         "beyond the budget for thinking"
     ),
     "modalities": refused(),
