@@ -128,10 +128,11 @@ def _upstream(translator: Translator, request: bytes, accepts: Accepts) -> tuple
         translated = translator.request(parsed, query="", force=False)
     except ClientError as error:
         return f"refused with {error.status} {error.reason}\n\n{error}\n", False
-    assert translated.body is not None
-    accepts(translated.path, translated.body)
+    # Without one of its own, the client's goes on.
+    body = request if translated.body is None else translated.body
+    accepts(translated.path, body)
     lines = [f"POST {translated.path}", *(f"{name}: {value}" for name, value in translated.headers)]
-    return "\n".join([*lines, "", _pretty(translated.body), ""]), parsed.stream
+    return "\n".join([*lines, "", _pretty(body), ""]), parsed.stream
 
 
 def _replied(case: Path, schema: str, reply: Reply, *, stream: bool) -> str:
@@ -167,12 +168,15 @@ def _read(translator: Translator, reply: Reply, pieces: list[bytes], *, streamed
                 for number, piece in enumerate(pieces)
             ]
         else:
+            pieces = [reply.body]
             results = [translator.response_error(reply.status, reply.headers, reply.body)]
             headers = []
     except ClientError as error:
         return f"refused with {error.status} {error.reason}\n\n{error}\n"
     headers += [header for result in results for header in result.headers]
-    body = b"".join(result.body or b"" for result in results)
+    body = b"".join(
+        piece if result.body is None else result.body for piece, result in zip(pieces, results, strict=True)
+    )
     lines += [f"{name}: {value}" for name, value in headers]
     lines += ["", body.decode() if streamed else _pretty(body), *_known(results)]
     return "\n".join([*lines, ""])
