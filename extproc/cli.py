@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -18,8 +18,6 @@ import extproc
 
 if TYPE_CHECKING:
     from extproc.settings import Settings
-    from filter_config.check import Probed
-    from filter_config.model import Config
 
 OK: Final = 0
 FAILED: Final = 1
@@ -113,7 +111,8 @@ def _check(argv: Sequence[str]) -> int:
         options = parser.parse_args(argv)
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else USAGE
-    from extproc.translate.table import SERVED_SCHEMAS  # noqa: PLC0415 - each command loads its own
+    from extproc.auth.probe import disabled, probe  # noqa: PLC0415 - each command loads its own
+    from extproc.translate.table import SERVED_SCHEMAS  # noqa: PLC0415
     from filter_config.check import check_files  # noqa: PLC0415
 
     return check_files(
@@ -122,14 +121,9 @@ def _check(argv: Sequence[str]) -> int:
         relaxed_version=options.relax_version_check,
         out=sys.stdout,
         served_schemas=SERVED_SCHEMAS,
-        probe=_probe() if options.credentials else None,
+        disabled=disabled,
+        probe=probe if options.credentials else None,
     )
-
-
-def _probe() -> Callable[[Config], Iterable[Probed]]:
-    from extproc.auth.probe import probe  # noqa: PLC0415 - each command loads its own
-
-    return probe
 
 
 def _schema(argv: Sequence[str]) -> int:

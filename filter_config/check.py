@@ -43,6 +43,7 @@ def check_files(
     relaxed_version: bool,
     out: TextIO,
     served_schemas: frozenset[str] | None = None,
+    disabled: Callable[[Config], Iterable[tuple[str, str]]] | None = None,
     probe: Callable[[Config], Iterable[Probed]] | None = None,
 ) -> int:
     """Prints every problem as ``file:path: what; what would be right``, and a line for each file without one.
@@ -53,6 +54,7 @@ def check_files(
         relaxed_version: another version is only a warning.
         out: where to print.
         served_schemas: the schemas of backends that the processor can serve; None leaves it unchecked.
+        disabled: the backends, by name, that the processor would disable, and why; None leaves it unchecked.
         probe: tries the credentials of a config's backends; None leaves them untried.
 
     Returns:
@@ -61,15 +63,25 @@ def check_files(
     """
     results = []
     for path in paths:
-        result, config = _check(path, own_version, served_schemas, out, relaxed=relaxed_version)
+        result, config = _check(path, own_version, served_schemas, disabled, out, relaxed=relaxed_version)
         results.append(result)
-        if probe is not None and config is not None:
+        if probe is None:
+            continue
+        if config is None:
+            out.write(f"{path}: no credential was tried: the config cannot be used\n")
+        else:
             results.append(_try(path, probe(config), out))
     return max(results, default=OK)
 
 
 def _check(
-    path: Path, own_version: str | None, served_schemas: frozenset[str] | None, out: TextIO, *, relaxed: bool
+    path: Path,
+    own_version: str | None,
+    served_schemas: frozenset[str] | None,
+    disabled: Callable[[Config], Iterable[tuple[str, str]]] | None,
+    out: TextIO,
+    *,
+    relaxed: bool,
 ) -> tuple[int, Config | None]:
     source: Source = BundleSource(path) if path.is_dir() else FileSource(path)
     try:
@@ -84,6 +96,8 @@ def _check(
         *_version(decoded.config, own_version, relaxed=relaxed),
         *_unserved(decoded.config, served_schemas),
     ]
+    if decoded.config is not None and disabled is not None:
+        problems += _disabled(decoded.config, disabled, {problem.backend for problem in problems})
     for problem in problems:
         _print(out, path, problem)
     if any(problem.severity != "warning" for problem in problems):
@@ -118,6 +132,22 @@ def _unserved(config: Config | None, served_schemas: frozenset[str] | None) -> I
                 message=f"this version serves no backend of schema {schema}; requests to it are answered with 501",
                 fix=f"use one of {', '.join(sorted(served_schemas))}",
                 severity="warning",
+            )
+
+
+def _disabled(
+    config: Config, disabled: Callable[[Config], Iterable[tuple[str, str]]], known: set[str | None]
+) -> Iterable[Problem]:
+    """Backends that cannot be used for what only the processor can see; those that have a fault already are known."""
+    places = {backend.name: index for index, backend in enumerate(config.backends)}
+    for name, reason in disabled(config):
+        if name not in known:
+            yield Problem(
+                path=f"backends[{places[name]}].auth",
+                message=reason,
+                fix="mend it; until then requests to this backend are answered with 503",
+                severity="fault",
+                backend=name,
             )
 
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from urllib.parse import urlsplit
 
 from filter_config.decode import shown
-from filter_config.model import AUTH_METHODS, HTTPHeader, HTTPHeaderMutation, document_key
+from filter_config.model import AUTH_METHODS, HTTPHeader, HTTPHeaderMutation, SchemaName, document_key
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from filter_config.model import AzureAuth, BackendAuth, CredentialOverride, HTTPBodyMutation
     from filter_config.problems import Findings
     from filter_config.redact import Secret
@@ -62,6 +64,26 @@ def check_auth(auth: BackendAuth, at: str, backend: str, findings: Findings) -> 
         if given[0] == "azure" and auth.azure is not None:
             _check_entra(auth.azure, f"{at}.azure", backend, findings)
         _check_credential(auth, given[0], at, backend, findings)
+
+
+# What the APIs take that do not take any bearer token; Bedrock has API keys besides signatures.
+_FITTING_METHODS: Final[Mapping[str, tuple[str, ...]]] = {
+    SchemaName.AWS_BEDROCK: ("aws", "api_key"),
+    SchemaName.AWS_ANTHROPIC: ("aws", "api_key"),
+    SchemaName.AZURE_OPENAI: ("azure_api_key", "azure"),
+    SchemaName.GCP_VERTEX_AI: ("gcp",),
+    SchemaName.GCP_ANTHROPIC: ("gcp",),
+    SchemaName.ANTHROPIC: ("anthropic_api_key",),
+}
+
+
+def check_auth_fits(auth: BackendAuth, schema: str, at: str, findings: Findings) -> None:
+    """A method that the API of the backend can take."""
+    used = next((method for method in AUTH_METHODS if getattr(auth, method) is not None), None)
+    fitting = _FITTING_METHODS.get(schema)
+    if used is not None and fitting is not None and used not in fitting:
+        message = f"{document_key(used)} is not what an API of schema {schema} takes"
+        findings.warning(at, message, f"use {' or '.join(map(document_key, fitting))}")
 
 
 def _check_override(override: CredentialOverride, at: str, findings: Findings) -> None:

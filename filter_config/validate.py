@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from filter_config.cel import CELError, cost_warnings
-from filter_config.checks import check_auth, check_body_mutation, check_header_mutation
+from filter_config.checks import check_auth, check_auth_fits, check_body_mutation, check_header_mutation
 from filter_config.decode import did_you_mean, shown
 from filter_config.model import CostType, SchemaName
 
@@ -149,6 +149,7 @@ def _backend(backend: Backend, at: str, findings: Findings) -> Backend:
     _check_schema(backend, at, findings)
     if backend.auth is not None:
         check_auth(backend.auth, f"{at}.auth", backend.name, findings)
+        check_auth_fits(backend.auth, backend.schema.name, f"{at}.auth", findings)
     if backend.http_body_mutation is not None:
         check_body_mutation(backend.http_body_mutation, f"{at}.httpBodyMutation", backend.name, findings)
     if backend.http_header_mutation is None:
@@ -159,6 +160,9 @@ def _backend(backend: Backend, at: str, findings: Findings) -> Backend:
 
 def _check_schema(backend: Backend, at: str, findings: Findings) -> None:
     name = backend.schema.name
+    if name == SchemaName.AZURE_OPENAI and not backend.schema.version:
+        fix = "give the API version, such as 2024-10-21"
+        findings.warning(f"{at}.schema.version", "empty: requests go without an api-version of Azure", fix)
     if name in _SCHEMA_NAMES or findings.has_error(f"{at}.schema.name"):
         return
     message = f"unknown schema {shown(name)}: no request can be translated for this backend"

@@ -34,6 +34,16 @@ def probe(config: Config) -> Iterator[Probed]:
                 yield Probed(backend=backend.name, works=True, text=_given(backend))
 
 
+def disabled(config: Config) -> Iterator[tuple[str, str]]:
+    """The backends, by name, whose ``auth`` cannot be used, and why; nothing is asked for a credential."""
+    for backend in config.backends:
+        if backend.auth is not None:
+            try:
+                build_authenticator(backend.auth, Cells())
+            except BackendFault as fault:
+                yield backend.name, str(fault)
+
+
 def _cell(backend: Backend, cells: Cells) -> RefreshedCell[Any] | str | None:
     """The cell of what has to be fetched, or why there is none, or nothing where nothing has to be fetched."""
     assert backend.auth is not None

@@ -28,7 +28,9 @@ def parse_tcp(address: str) -> tuple[str, int]:
         ListenError: the address has another form.
     """
     host, colon, port = address.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > MAX_PORT:
+    if port.isascii() and port.isdigit() and (len(port) > len(str(MAX_PORT)) or int(port) > MAX_PORT):
+        raise ListenError(f'listen tcp: address "{address}": the port must be at most {MAX_PORT}')
+    if not colon or not port.isascii() or not port.isdigit():
         raise ListenError(f'listen tcp: address "{address}": expected "host:port" or "unix:///path"')
     return host.strip("[]"), int(port)
 

@@ -71,6 +71,8 @@ def _load(files: TlsFiles) -> ssl.SSLContext:
     context.set_ciphers(_CIPHERS)
     context.set_alpn_protocols(["h2"])
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    _look_at("certificate", files.certificate, b"-----BEGIN CERTIFICATE-----")
+    _look_at("key", files.key, b" PRIVATE KEY-----")
     try:
         # Asked for a passphrase, OpenSSL would read it from the terminal.
         context.load_cert_chain(files.certificate, files.key, password=lambda: b"")
@@ -85,5 +87,17 @@ def _load(files: TlsFiles) -> ssl.SSLContext:
     return context
 
 
+def _look_at(what: str, file: Path, mark: bytes) -> None:
+    """Say which file is not what it should be; OpenSSL does not."""
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise TlsError(f"cannot read {what} {file}: {_reason(error)}") from error
+    if mark not in content:
+        raise TlsError(f"{what} {file} is no PEM file with a {what}")
+
+
 def _reason(error: Exception) -> str:
+    if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
+        return "the key is not that of the certificate"
     return getattr(error, "strerror", None) or str(error)

@@ -225,3 +225,41 @@ def test_a_command_loads_no_more_than_it_needs():
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+# What the processor would disable at load: file, and how the line about it begins.
+DISABLED = {
+    "keys that are none": ("AWSBedrock", "{aws: {region: r, credentialFileLiteral: none of it}}"),
+    "no default profile": (
+        "AWSBedrock",
+        '{aws: {region: r, credentialFileLiteral: "[other]\\naws_access_key_id = a"}}',
+    ),
+    "no secret": ("AWSBedrock", '{aws: {region: r, credentialFileLiteral: "[default]\\naws_access_key_id = a"}}'),
+    "no project": ("GCPVertexAI", "{gcp: {accessToken: t, region: r}}"),
+    "no region": ("GCPVertexAI", "{gcp: {accessToken: t, projectName: p}}"),
+}
+
+
+@pytest.mark.parametrize("name", DISABLED)
+def test_check_reports_what_disables_a_backend(tmp_path, capsys, name):
+    schema, auth = DISABLED[name]
+    file = tmp_path / "c.yaml"
+    file.write_text(
+        f"version: dev\nbackends: [{{name: b, schema: {{name: {schema}}}, auth: {auth}}}]\n", encoding="utf-8"
+    )
+
+    assert cli.main(["check", str(file)]) == 1
+
+    [line] = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"{file}:backends[0].auth: fault: ")
+    assert line.endswith("; mend it; until then requests to this backend are answered with 503")
+    assert "none of it" not in line
+
+
+def test_check_says_that_no_credential_was_tried(tmp_path, capsys):
+    file = tmp_path / "c.yaml"
+    file.write_text("version: [1]\n", encoding="utf-8")
+
+    assert cli.main(["check", "--credentials", str(file)]) == 1
+
+    assert capsys.readouterr().out.splitlines()[-1] == f"{file}: no credential was tried: the config cannot be used"

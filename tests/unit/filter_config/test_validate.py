@@ -347,7 +347,30 @@ HOSTS = {
     ),
 }
 
-CASES = COSTS | BACKENDS | AUTHS | ENTRA | MUTATIONS | HOSTS
+
+def of_schema(schema: str, auth_text: str) -> str:
+    return f"version: dev\nbackends: [{{name: b, schema: {{{schema}}}, auth: {{{auth_text}}}}}]\n"
+
+
+FITS = {
+    "a bearer token for Anthropic": Case(
+        of_schema("name: Anthropic", "apiKey: {key: k}"),
+        (f"warning {AUTH}: apiKey is not what an API of schema Anthropic takes",),
+    ),
+    "a bearer token for Gemini": Case(
+        of_schema("name: GCPVertexAI", "apiKey: {key: k}"),
+        (f"warning {AUTH}: apiKey is not what an API of schema GCPVertexAI takes",),
+    ),
+    "an API key for Bedrock": Case(of_schema("name: AWSBedrock", "apiKey: {key: k}")),
+    "an Azure key for Azure": Case(of_schema("name: AzureOpenAI, version: v", "azureAPIKey: {key: k}")),
+    "Azure without a version": Case(
+        of_schema("name: AzureOpenAI", "azureAPIKey: {key: k}"),
+        ("warning backends[0].schema.version: empty: requests go without an api-version of Azure",),
+    ),
+    "any key for an API like OpenAI's": Case(of_schema("name: OpenAI", "anthropicAPIKey: {key: k}")),
+}
+
+CASES = COSTS | BACKENDS | FITS | AUTHS | ENTRA | MUTATIONS | HOSTS
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

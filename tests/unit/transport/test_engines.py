@@ -271,10 +271,15 @@ def test_a_port_that_is_taken(engine, run):
     run(story())
 
 
-@pytest.mark.parametrize("address", ["localhost", "127.0.0.1:http", "", ":", ":65536"])
+ADDRESSES = dict.fromkeys(["localhost", "127.0.0.1:http", "", ":"], 'expected "host:port"') | dict.fromkeys(
+    [":65536", f"[::]:{'9' * 5000}"], "the port must be at most 65535"
+)
+
+
+@pytest.mark.parametrize("address", ADDRESSES, ids=lambda address: address[:20])
 def test_an_address_that_is_none(engine, run, address):
     async def story():
-        with pytest.raises(ListenError, match='expected "host:port"'):
+        with pytest.raises(ListenError, match=ADDRESSES[address]):
             engine(Processor(), is_serving=lambda: True).listen(address)
 
     run(story())
