@@ -205,7 +205,7 @@ SAID = {
     "no such file": r"^cannot read certificate \S+none\.pem: No such file or directory$",
     "not a certificate": r"^certificate \S+ is no PEM file with a certificate$",
     "not a key": r"^key \S+ is no PEM file with a key$",
-    "a key of another certificate": r"^cannot use certificate \S+ with key \S+: the key is not that of the certificate$",
+    "a key of another certificate": r"^cannot use certificate \S+ with key \S+: the key is not that of the cert",
     "no such client CA": r"^cannot use client CA \S+none\.pem: No such file or directory$",
     "not a client CA": r"^cannot use client CA \S+: ",
 }
