@@ -63,6 +63,29 @@ def bind_tcp(address: str) -> socket.socket:
     return bound
 
 
+def bind(address: str, *, socket_mode: int) -> tuple[socket.socket, SocketFile | None, str]:
+    """A socket that is bound to ``host:port`` or ``unix://path``, not yet listening.
+
+    Returns:
+        The socket; its file, where it has one, to be removed in the end; and the address as a client on this machine
+        reaches it.
+
+    Raises:
+        ListenError: it cannot be bound, or the mode of the file cannot be set.
+    """
+    if not address.startswith(UNIX):
+        bound = bind_tcp(address)
+        return bound, None, f"{reachable(address.rpartition(':')[0])}:{bound.getsockname()[1]}"
+    file = SocketFile(address)
+    bound = socket.socket(socket.AF_UNIX)
+    try:
+        file.take_over(bound.bind, socket_mode)
+    except BaseException:
+        bound.close()
+        raise
+    return bound, file, file.target
+
+
 def reachable(host: str) -> str:
     """Where a server on ``host`` can be reached from this machine."""
     return "127.0.0.1" if host in ("", "0.0.0.0") else "[::1]" if host in ("[::]", "::") else host

@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from extproc.transport.listen import UNIX, SocketFile, bind_tcp, reachable
+from extproc.transport.listen import SocketFile, bind
 
 _log = structlog.get_logger(__name__)
 
@@ -39,18 +39,7 @@ class Door:
 
     def listen(self, address: str, *, socket_mode: int) -> str:
         """See ``transport.base.Server.listen``."""
-        if address.startswith(UNIX):
-            file = SocketFile(address)
-            bound = socket.socket(socket.AF_UNIX)
-            try:
-                file.take_over(bound.bind, socket_mode)
-            except BaseException:
-                bound.close()
-                raise
-            self._file, where = file, file.target
-        else:
-            bound = bind_tcp(address)
-            where = f"{reachable(address.rpartition(':')[0])}:{bound.getsockname()[1]}"
+        bound, self._file, where = bind(address, socket_mode=socket_mode)
         bound.setblocking(False)  # noqa: FBT003 - the name of the method says it
         bound.listen(_BACKLOG)
         self._bound = bound

@@ -21,7 +21,7 @@ from extproc.transport.http2.connection import Connection
 from extproc.transport.http2.grpc_calls import MAX_MESSAGE, GrpcCalls
 from extproc.transport.http2.limits import Limits
 from extproc.transport.http2.probe import HealthProbe
-from extproc.transport.listen import UNIX, SocketFile, bind_tcp, reachable
+from extproc.transport.listen import SocketFile, bind, parse_tcp
 
 _log = structlog.get_logger(__name__)
 
@@ -68,23 +68,10 @@ class Http2Server:
 
     def listen(self, address: str, *, socket_mode: int = 0o775) -> str:
         """See ``transport.base.Server``."""
-        if address.startswith(UNIX):
-            file = SocketFile(address)
-            bound = socket.socket(socket.AF_UNIX)
-            try:
-                file.take_over(bound.bind, socket_mode)
-            except BaseException:
-                bound.close()
-                raise
-            self._file = file
-            self._where = str(file.path)
-            self.adopt(bound)
-            return file.target
-        bound = bind_tcp(address)
+        bound, self._file, target = bind(address, socket_mode=socket_mode)
+        self._where = parse_tcp(target) if self._file is None else str(self._file.path)
         self.adopt(bound)
-        host, port = reachable(address.rpartition(":")[0]), bound.getsockname()[1]
-        self._where = (host.strip("[]"), port)
-        return f"{host}:{port}"
+        return target
 
     def adopt(self, bound: socket.socket) -> None:
         """Serve on a socket that somebody else has bound; it is closed with the server."""

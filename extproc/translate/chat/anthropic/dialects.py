@@ -74,6 +74,12 @@ class _Claude:
         target = self._target
         return read_message(data, model=self._model, created=int(target.now()), new_id=target.new_id)
 
+    def reader(self, writer: ChunkWriter) -> StreamReader:
+        return SSEStream(self._events(writer), read_error=lambda body: self.error("502", {}, body))
+
+    def error(self, status: str, headers: Mapping[str, str], body: bytes) -> BackendError:
+        raise NotImplementedError
+
     def _events(self, writer: ChunkWriter) -> MessageEvents:
         return MessageEvents(writer, now=self._target.now, new_id=self._target.new_id)
 
@@ -90,9 +96,6 @@ class AnthropicDialect(_Claude):
 
     def request_headers(self) -> Headers:
         return [("anthropic-version", self._target.schema.version or VERSION)]
-
-    def reader(self, writer: ChunkWriter) -> StreamReader:
-        return SSEStream(self._events(writer), read_error=lambda body: self.error("502", {}, body))
 
     def error(self, status: str, headers: Mapping[str, str], body: bytes) -> BackendError:  # noqa: ARG002
         error = read_messages_error(body)
@@ -115,9 +118,6 @@ class GCPAnthropicDialect(_Claude):
 
     def path(self, model: str, *, stream: bool) -> str:
         return gcp.model_path("anthropic", model, "streamRawPredict" if stream else "rawPredict")
-
-    def reader(self, writer: ChunkWriter) -> StreamReader:
-        return SSEStream(self._events(writer), read_error=lambda body: self.error("502", {}, body))
 
     def error(self, status: str, headers: Mapping[str, str], body: bytes) -> BackendError:  # noqa: ARG002
         error = read_messages_error(body)
