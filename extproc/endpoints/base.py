@@ -16,6 +16,17 @@ class Operation(StrEnum):
     CHAT = "chat"
     COMPLETION = "completion"
     EMBEDDINGS = "embeddings"
+    RESPONSES = "responses"
+    RESPONSES_INPUT_TOKENS = "responses_input_tokens"
+    SPEECH = "speech"
+    TRANSCRIPTION = "transcription"
+    TRANSLATION = "translation"
+    IMAGE_GENERATION = "image_generation"
+    IMAGE_EDIT = "image_edit"
+    RERANK = "rerank"
+    MESSAGES = "messages"
+    COUNT_TOKENS = "count_tokens"
+    TOKENIZE = "tokenize"
 
 
 class ParsedRequest(Struct, frozen=True, kw_only=True):
@@ -25,6 +36,7 @@ class ParsedRequest(Struct, frozen=True, kw_only=True):
         model: the model that the client asks for; may be empty.
         stream: whether the client asks for a stream.
         body: the bytes that translation starts from.
+        content_type: the request's ``content-type``, where the API reads bodies that are not JSON; else empty.
         rewritten: ``body`` differs from what the client sent, so every attempt must send it.
         include_usage: the client asked for the usage at the end of its stream.
         hide_usage: the usage report was asked for by us; the client must not see it.
@@ -33,6 +45,7 @@ class ParsedRequest(Struct, frozen=True, kw_only=True):
     model: str
     stream: bool
     body: bytes
+    content_type: str = ""
     rewritten: bool = False
     include_usage: bool = False
     hide_usage: bool = False

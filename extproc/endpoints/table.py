@@ -4,16 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-from extproc.endpoints import chat_completions, completions, embeddings, models
+from extproc.endpoints import (
+    chat_completions,
+    completions,
+    count_tokens,
+    embeddings,
+    image_edits,
+    images,
+    messages,
+    models,
+    rerank,
+    responses,
+    speech,
+    tokenize,
+    transcriptions,
+    translations,
+)
 from extproc.endpoints.base import Endpoint
-from extproc.endpoints.chat_completions import ChatCompletions
-from extproc.endpoints.completions import Completions
-from extproc.endpoints.embeddings import Embeddings
 from extproc.endpoints.models import ModelListForm
 from extproc.paths import EndpointPrefixes, join_path
 
 DEFAULT_PREFIXES = EndpointPrefixes()
+
+_OPENAI: Final[Mapping[str, Endpoint]] = {
+    chat_completions.PATH: chat_completions.ChatCompletions(),
+    completions.PATH: completions.Completions(),
+    embeddings.PATH: embeddings.Embeddings(),
+    responses.PATH: responses.Responses(),
+    responses.INPUT_TOKENS_PATH: responses.ResponsesInputTokens(),
+    speech.PATH: speech.Speech(),
+    transcriptions.PATH: transcriptions.Transcriptions(),
+    translations.PATH: translations.Translations(),
+    images.PATH: images.ImageGenerations(),
+    image_edits.PATH: image_edits.ImageEdits(),
+    tokenize.PATH: tokenize.Tokenize(),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +62,10 @@ class EndpointTable:
         others = {} if anthropic_models == openai_models else {anthropic_models: ModelListForm.ANTHROPIC}
         return cls(
             endpoints={
-                join_path(openai, chat_completions.PATH): ChatCompletions(),
-                join_path(openai, completions.PATH): Completions(),
-                join_path(openai, embeddings.PATH): Embeddings(),
+                **{join_path(openai, path): endpoint for path, endpoint in _OPENAI.items()},
+                join_path(root, prefixes.cohere, rerank.PATH): rerank.Rerank(),
+                join_path(anthropic, messages.PATH): messages.Messages(),
+                join_path(anthropic, count_tokens.PATH): count_tokens.CountTokens(),
             },
             # On a shared path OpenAI's form is the default.
             model_lists={openai_models: ModelListForm.OPENAI} | others,

@@ -74,6 +74,7 @@ class UpstreamExchange:
         target = Target(
             schema=backend.schema,
             model_override=backend.model_override,
+            headers=headers,
             now=self._context.now,
             new_id=self._context.new_id,
             default_max_tokens=self._context.options.default_max_tokens,

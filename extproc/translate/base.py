@@ -26,6 +26,7 @@ class Target(Struct, frozen=True, kw_only=True):
 
     Attributes:
         model_override: the backend's name for the model, or empty.
+        headers: the client's headers, as they are at this attempt.
         now: the time, in seconds since 1970.
         new_id: a fresh UUID, for what a client's API gives an id and the backend's does not.
         default_max_tokens: limit of output tokens for a request without one, where the backend's API demands it.
@@ -36,6 +37,7 @@ class Target(Struct, frozen=True, kw_only=True):
     now: Callable[[], float]
     new_id: Callable[[], str]
     default_max_tokens: int = DEFAULT_MAX_TOKENS
+    headers: Mapping[str, str] = {}
 
 
 class TranslatedRequest(Struct, frozen=True, kw_only=True):
@@ -114,3 +116,7 @@ class Translator(Protocol):
     def response_error(self, status: str, headers: Mapping[str, str], body: bytes) -> TranslatedResponse:
         """Translate the body of an error response into the client's error shape."""
         ...
+
+
+Factory = Callable[[Target], Translator]
+"""Makes the translator of one attempt."""

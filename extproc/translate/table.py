@@ -2,70 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Final
 
 from extproc.endpoints.base import Operation
 from extproc.errors import UnsupportedBackend
-from extproc.translate.base import Target, Translator
-from extproc.translate.chat.anthropic.dialects import anthropic_chat, aws_anthropic_chat, gcp_anthropic_chat
-from extproc.translate.chat.bedrock.dialect import bedrock_chat
-from extproc.translate.chat.gemini.dialect import gcp_vertex_ai_chat
-from extproc.translate.openai_passthrough import OpenAIPassThrough, azure_path, openai_path
-from extproc.translate.openai_usage import chat_usage, embeddings_usage
-from extproc.usage import TokenUsage
+from extproc.translate import audio, images, rerank
+from extproc.translate.base import Factory, Target, Translator
+from extproc.translate.chat.factory import CHAT
+from extproc.translate.completions import COMPLETIONS
+from extproc.translate.count_tokens import native as count_tokens_native
+from extproc.translate.count_tokens import others as count_tokens_others
+from extproc.translate.embeddings.factory import EMBEDDINGS
+from extproc.translate.messages import carried as messages_carried
+from extproc.translate.messages import native as messages_native
+from extproc.translate.messages.bedrock.factory import BEDROCK
+from extproc.translate.responses import carried as responses_carried
+from extproc.translate.responses import native as responses_native
+from extproc.translate.responses.native import INPUT_TOKENS
+from extproc.translate.tokenize.factory import TOKENIZE
 
-Factory = Callable[[Target], Translator]
+BY_OPERATION: Final[Mapping[Operation, Mapping[str, Factory]]] = {
+    Operation.CHAT: CHAT,
+    Operation.COMPLETION: COMPLETIONS,
+    Operation.EMBEDDINGS: EMBEDDINGS,
+    Operation.RESPONSES: {**responses_carried.CARRIED, **responses_native.NATIVE},
+    Operation.RESPONSES_INPUT_TOKENS: INPUT_TOKENS,
+    Operation.SPEECH: audio.SPEECH,
+    Operation.TRANSCRIPTION: audio.TRANSCRIPTIONS,
+    Operation.TRANSLATION: audio.TRANSLATIONS,
+    Operation.IMAGE_GENERATION: images.GENERATIONS,
+    Operation.IMAGE_EDIT: images.EDITS,
+    Operation.RERANK: rerank.RERANK,
+    Operation.MESSAGES: {**messages_carried.CARRIED, **messages_native.NATIVE, **BEDROCK},
+    Operation.COUNT_TOKENS: {**count_tokens_others.OTHERS, **count_tokens_native.NATIVE},
+    Operation.TOKENIZE: TOKENIZE,
+}
 
-# An answer without usage counts as zero tokens, not as unknown (contract 3.17).
-_NO_TOKENS = TokenUsage(input=0, output=0, total=0)
-
-
-def _chat(target: Target) -> Translator:
-    return OpenAIPassThrough(
-        path=openai_path(target.schema.prefix, "chat/completions"),
-        model_override=target.model_override,
-        read_usage=chat_usage,
-        unreported=_NO_TOKENS,
-    )
-
-
-def _azure_chat(target: Target) -> Translator:
-    return OpenAIPassThrough(
-        path=azure_path(target.schema.version, "chat/completions"),
-        names_model_in_body=False,
-        model_override=target.model_override,
-        read_usage=chat_usage,
-        unreported=_NO_TOKENS,
-    )
-
-
-def _completions(target: Target) -> Translator:
-    return OpenAIPassThrough(
-        path=openai_path(target.schema.prefix, "completions"),
-        model_override=target.model_override,
-        read_usage=chat_usage,
-    )
-
-
-def _embeddings(target: Target) -> Translator:
-    return OpenAIPassThrough(
-        path=openai_path(target.schema.prefix, "embeddings"),
-        model_override=target.model_override,
-        read_usage=embeddings_usage,
-        unreported=TokenUsage(input=0, total=0),
-    )
-
-
-TRANSLATORS: dict[tuple[Operation, str], Factory] = {
-    (Operation.CHAT, "OpenAI"): _chat,
-    (Operation.CHAT, "AzureOpenAI"): _azure_chat,
-    (Operation.CHAT, "AWSBedrock"): bedrock_chat,
-    (Operation.CHAT, "GCPVertexAI"): gcp_vertex_ai_chat,
-    (Operation.CHAT, "Anthropic"): anthropic_chat,
-    (Operation.CHAT, "AWSAnthropic"): aws_anthropic_chat,
-    (Operation.CHAT, "GCPAnthropic"): gcp_anthropic_chat,
-    (Operation.COMPLETION, "OpenAI"): _completions,
-    (Operation.EMBEDDINGS, "OpenAI"): _embeddings,
+TRANSLATORS: Final[Mapping[tuple[Operation, str], Factory]] = {
+    (operation, schema): factory
+    for operation, of_schema in BY_OPERATION.items()
+    for schema, factory in of_schema.items()
 }
 
 

@@ -11,7 +11,7 @@ from extproc.auth.base import ConfiguredCredential
 from extproc.endpoints.chat_completions import ChatCompletions
 from extproc.errors import StreamFailure
 from extproc.exchange import names
-from extproc.translate.openai_passthrough import OpenAIPassThrough
+from extproc.translate.passthrough import PassThrough
 from protos.ext_proc_pb2 import ProcessingRequest
 from tests.support.field_reports import (
     ASKED,
@@ -293,7 +293,7 @@ class TestResets:
         exchange = gateway.start(ASKED)
         exchange.response(SSE)
         exchange.piece(b"data: {")
-        monkeypatch.setattr(OpenAIPassThrough, "response_body", lambda *_, **__: 1 / 0)
+        monkeypatch.setattr(PassThrough, "response_body", lambda *_, **__: 1 / 0)
         exchange.router.close()
         assert gateway.processor.requests_in_flight == 0
 
@@ -309,7 +309,7 @@ class TestFaults:
 
     REQUEST_SIDE: ClassVar = {
         "parsing": (ChatCompletions, "parse"),
-        "translation": (OpenAIPassThrough, "request"),
+        "translation": (PassThrough, "request"),
         "authentication": (ConfiguredCredential, "authenticate"),
     }
 
@@ -335,7 +335,7 @@ class TestFaults:
         def broken(*_: Any, **__: Any) -> Any:
             raise error("cause")
 
-        monkeypatch.setattr(OpenAIPassThrough, "request", broken)
+        monkeypatch.setattr(PassThrough, "request", broken)
         exchange = gateway.exchange()
         exchange.request(PLAIN)
         with structlog.testing.capture_logs() as logs:
@@ -345,7 +345,7 @@ class TestFaults:
 
     @pytest.mark.parametrize("name", ["response_headers", "response_body"])
     def test_before_the_client_has_its_status(self, gateway, monkeypatch, name):
-        self.fail(monkeypatch, OpenAIPassThrough, name)
+        self.fail(monkeypatch, PassThrough, name)
         exchange = gateway.start()
         reply = exchange.response()
         if reply.kind != "immediate_response":
@@ -356,7 +356,7 @@ class TestFaults:
     def test_after_it_has(self, gateway, monkeypatch):
         exchange = gateway.start(ASKED)
         exchange.response(SSE)
-        self.fail(monkeypatch, OpenAIPassThrough, "response_body")
+        self.fail(monkeypatch, PassThrough, "response_body")
         with pytest.raises(StreamFailure) as failed:
             exchange.piece(event(delta("a")))
         assert failed.value.code == StreamFailure.INTERNAL
@@ -367,7 +367,7 @@ class TestFaults:
         other = gateway.start(ASKED)
         other.response(SSE)
         with monkeypatch.context() as patch:
-            self.fail(patch, OpenAIPassThrough, "request")
+            self.fail(patch, PassThrough, "request")
             failed = gateway.exchange()
             failed.request(PLAIN)
             assert failed.attempt().status == 500

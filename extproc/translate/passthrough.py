@@ -1,4 +1,4 @@
-"""Backends that speak the client's own API, OpenAI's or Azure's: the body is edited as bytes and never rebuilt.
+"""Backends that speak the client's own API: the body is edited as bytes and never rebuilt.
 
 Answers pass unchanged and are only observed, with one exception: where usage was asked for by us, the client's
 stream is cleaned of the report that it did not ask for.
@@ -17,16 +17,13 @@ from extproc.formats import jsonedit
 from extproc.formats.sse import SSEEvent, SSEReader, encode_event
 from extproc.paths import join_path
 from extproc.translate.base import Headers, TranslatedRequest, TranslatedResponse
+from extproc.translate.observe import Observer
 from extproc.translate.openai_errors import pass_or_wrap
-from extproc.translate.openai_usage import Report, only_reports_usage, read_report
-from extproc.usage import NO_USAGE, TokenUsage
-
-UsageReader = Callable[[object], TokenUsage]
+from extproc.translate.openai_usage import only_reports_usage
+from extproc.usage import NO_USAGE
 
 _MODEL = jsonedit.parse_path("model")
 _USAGE = jsonedit.parse_path("usage")
-
-# The member that names the model, as chunks repeat it.
 _MODEL_MEMBER = re.compile(rb'"model"\s*:\s*"([^"\\]*)"')
 
 # An answer that is not a stream is kept until it is whole; one beyond this is passed on unobserved.
@@ -83,55 +80,74 @@ def azure_path(version: str, suffix: str) -> PathRule:
     return path
 
 
-class OpenAIPassThrough:
-    """An OpenAI endpoint on a backend of schema ``OpenAI`` or ``AzureOpenAI``.
+RequestEdit = Callable[[ParsedRequest, str], bytes | None]
+"""The client's request and the backend's name for the model, or empty → the body; ``None`` leaves it as it is.
+
+Raises ``jsonedit.JSONEditError`` or ``UnprocessableRequest`` when that cannot be done.
+"""
+
+ErrorRule = Callable[[str, Mapping[str, str], bytes], TranslatedResponse]
+"""Status, headers and body of an error answer → what the client gets."""
+
+
+def name_model(request: ParsedRequest, model_override: str) -> bytes | None:
+    """The backend takes the model from the JSON body, so an override goes there."""
+    return override_model(request.body, model_override, former=request.model) if model_override else None
+
+
+def leave_body(_request: ParsedRequest, _model_override: str) -> bytes | None:
+    """The backend takes the model from elsewhere."""
+    return None
+
+
+class PassThrough:
+    """One attempt at a backend of the client's own API.
 
     Args:
         path: where the endpoint is at the backend.
-        names_model_in_body: the backend takes the model from the body, so an override goes there.
+        observer: reads what answers report.
         model_override: the backend's name for the model, or empty.
-        read_usage: how this endpoint reports usage.
-        unreported: the usage of an answer that reports none.
+        edit: what the body needs.
+        error: what becomes of error answers.
     """
 
     rebuilds_body = False
+
+    _model = ""
+    _usage = NO_USAGE
+    _stream = False
+    _hide_usage = False
+    _reader: SSEReader | None = None
+    _document: bool | None = None
+    _observes = True
+    _cleans = False
+    _held_bytes = 0
 
     def __init__(
         self,
         *,
         path: PathRule,
-        names_model_in_body: bool = True,
+        observer: Observer,
         model_override: str,
-        read_usage: UsageReader,
-        unreported: TokenUsage = NO_USAGE,
+        edit: RequestEdit = name_model,
+        error: ErrorRule = pass_or_wrap,
     ) -> None:
         self._path = path
-        self._names_model_in_body = names_model_in_body
+        self._observer = observer
         self._model_override = model_override
-        self._read_usage = read_usage
-        self._unreported = unreported
-        self._model = model_override
-        self._model_text = b""
-        self._usage = NO_USAGE
-        self._stream = False
-        self._hide_usage = False
-        self._reader: SSEReader | None = None
-        self._document: bool | None = None
-        self._cleans = False
+        self._edit = edit
+        self._error = error
         self._held: list[bytes] = []
-        self._held_bytes = 0
 
     def request(self, request: ParsedRequest, *, query: str, force: bool) -> TranslatedRequest:
         self._model = self._model_override or request.model
         self._stream = request.stream
         self._hide_usage = request.hide_usage
-        body: bytes | None = None
-        if self._model_override and self._names_model_in_body:
-            try:
-                body = override_model(request.body, self._model_override, former=request.model)
-            except jsonedit.JSONEditError as error:
-                raise UnprocessableRequest(f"the model cannot be replaced: {error}") from error
-        elif force:
+        try:
+            body = self._edit(request, self._model_override)
+        except jsonedit.JSONEditError as error:
+            raise UnprocessableRequest(f"the model cannot be replaced: {error}") from error
+        if body is None and force:
             body = request.body
         return TranslatedRequest(path=self._path(self._model, query), body=body)
 
@@ -144,6 +160,8 @@ class OpenAIPassThrough:
         self._cleans = self._hide_usage and "json" not in content_type
         if "event-stream" in content_type:
             self._reader = SSEReader()
+        else:
+            self._observes = self._observer.reads(content_type)
         return []
 
     def response_body(self, piece: bytes, *, end_of_stream: bool) -> TranslatedResponse:
@@ -154,7 +172,7 @@ class OpenAIPassThrough:
         return self._document_piece(piece, end_of_stream=end_of_stream)
 
     def _is_document(self, piece: bytes) -> bool:
-        """Whether the answer is one JSON document rather than events.
+        """Whether the answer is one document rather than events.
 
         Backends mislabel answers, and some ignore ``stream``; how the body begins tells what it is.
         """
@@ -163,18 +181,18 @@ class OpenAIPassThrough:
         return self._document is not False
 
     def response_error(self, status: str, headers: Mapping[str, str], body: bytes) -> TranslatedResponse:
-        return pass_or_wrap(status, headers, body)
+        return self._error(status, headers, body)
 
     def _document_piece(self, piece: bytes, *, end_of_stream: bool) -> TranslatedResponse:
-        if self._held_bytes or not end_of_stream:
+        if self._observes and (self._held_bytes or not end_of_stream):
             self._hold(piece)
         usage, complete = NO_USAGE, False
-        if end_of_stream:
-            report = read_report(b"".join(self._held) if self._held_bytes else piece)
+        if end_of_stream and self._observes:
+            seen = self._observer.document(b"".join(self._held) if self._held_bytes else piece)
             self._held.clear()
-            if report is not None:
-                self._model = report.model_name() or self._model
-                usage, complete = self._unreported.merge(self._read_usage(report.usage)), True
+            if seen is not None:
+                self._model = seen.model or self._model
+                usage, complete = seen.usage, seen.complete
         # Where pieces were announced as rewritten, they go on as they were read.
         body = piece if self._cleans else None
         return TranslatedResponse(body=body, usage=usage, model=self._model, complete=complete)
@@ -190,39 +208,20 @@ class OpenAIPassThrough:
         events = reader.feed(piece)
         if end_of_stream:
             events += reader.flush()
-        usage, complete = NO_USAGE, False
+        usage, complete, failure = NO_USAGE, False, ""
         output: list[bytes] = []
         for event in events:
+            seen = self._observer.event(event)
             raw: bytes = event.raw
-            if event.data == b"[DONE]":
-                complete = True
-            elif _may_hold(event.data, b'"usage"'):
-                report = self._observe(event)
-                if report is not None and report.usage is not None:
-                    usage = self._usage = self._usage.merge(self._read_usage(report.usage))
-                    raw = _without_usage(event) if self._cleans else raw
-            elif self._may_name_another_model(event.data):
-                self._observe(event)
+            if seen.reports_usage:
+                usage = self._usage = self._usage.merge(seen.usage)
+                raw = _without_usage(event) if self._cleans else raw
+            self._model = seen.model or self._model
+            complete = complete or seen.complete
+            failure = failure or seen.failure
             output.append(raw)
         body = b"".join(output) if self._cleans else None
-        return TranslatedResponse(body=body, usage=usage, model=self._model, complete=complete)
-
-    def _may_name_another_model(self, data: bytes) -> bool:
-        """Chunks repeat the model's name; one that repeats it to the letter need not be parsed."""
-        return _may_hold(data, b'"model"') and not (self._model_text and self._model_text in data)
-
-    def _observe(self, event: SSEEvent) -> Report | None:
-        report = read_report(event.data)
-        if report is not None and (model := report.model_name()):
-            self._model = model
-            named = _MODEL_MEMBER.search(event.data)
-            self._model_text = named.group() if named and named.group(1) == model.encode() else b""
-        return report
-
-
-def _may_hold(data: bytes, key: bytes) -> bool:
-    # A key may be spelled with escapes; so those of lower-case letters begin.
-    return key in data or b"\\u006" in data or b"\\u007" in data
+        return TranslatedResponse(body=body, usage=usage, model=self._model, complete=complete, failure=failure)
 
 
 def _without_usage(event: SSEEvent) -> bytes:

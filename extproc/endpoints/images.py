@@ -1,0 +1,29 @@
+"""``POST /v1/images/generations`` (contract, images 11)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from extproc.endpoints.base import Operation, ParsedRequest
+from extproc.endpoints.openai import check_model, client_error_body, decode
+from extproc.errors import ClientError
+
+PATH = "/v1/images/generations"
+
+
+class _Request(msgspec.Struct, frozen=True):
+    model: str | None = None
+
+
+_decoder = msgspec.json.Decoder(_Request)
+
+
+class ImageGenerations:
+    operation = Operation.IMAGE_GENERATION
+
+    def parse(self, body: bytes, *, content_type: str, metering: bool) -> ParsedRequest:  # noqa: ARG002 - never streams
+        request = decode(body, _decoder, path=PATH, content_type=content_type)
+        return ParsedRequest(model=check_model(request.model), stream=False, body=body)
+
+    def error_body(self, error: ClientError) -> bytes:
+        return client_error_body(error)

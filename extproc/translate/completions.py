@@ -1,0 +1,23 @@
+"""The older text completions API on backends that have it (contract, completions 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from extproc.translate.base import Factory, Target, Translator
+from extproc.translate.observe import UsageObserver
+from extproc.translate.openai_usage import chat_usage
+from extproc.translate.passthrough import PassThrough, openai_path
+
+
+def openai_completions(target: Target) -> Translator:
+    return PassThrough(
+        path=openai_path(target.schema.prefix, "completions"),
+        observer=UsageObserver(chat_usage),
+        model_override=target.model_override,
+    )
+
+
+COMPLETIONS: Final[Mapping[str, Factory]] = {"OpenAI": openai_completions}
+"""Backend schema → translator."""

@@ -1,0 +1,1 @@
+"""Embeddings, one module for each kind of backend."""

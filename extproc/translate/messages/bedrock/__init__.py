@@ -1,0 +1,1 @@
+"""The messages API in Amazon Bedrock's Converse API."""

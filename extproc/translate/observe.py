@@ -1,0 +1,120 @@
+"""Watching answers that pass as they are: what one reports of usage and model.
+
+Readers are lenient: what cannot be read is treated as not reported, because an observation must never break an answer
+that the client can use.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec import Struct
+
+from extproc.formats.sse import SSEEvent
+from extproc.translate.openai_usage import Report, read_report
+from extproc.usage import NO_USAGE, TokenUsage
+
+UsageReader = Callable[[object], TokenUsage]
+
+
+class Observation(Struct, frozen=True, kw_only=True):
+    """What a document, or one event of a stream, reports.
+
+    Attributes:
+        usage: the counts that it has; an event's take the place of those before it, count by count.
+        reports_usage: it has a report, whether or not that says anything.
+        model: the model that the backend says it used, or empty.
+        complete: nothing that matters can follow.
+        failure: the name of the error that the answer ended with, as the client reads it there; empty without one.
+    """
+
+    usage: TokenUsage = NO_USAGE
+    reports_usage: bool = False
+    model: str = ""
+    complete: bool = False
+    failure: str = ""
+
+
+UNREMARKABLE = Observation()
+
+
+class Observer(Protocol):
+    """Reads the answers of one API. An instance serves one attempt and may keep state of it."""
+
+    def reads(self, content_type: str) -> bool:
+        """Whether a document of this type can report anything, so that it is worth keeping until it is whole."""
+        ...
+
+    def document(self, data: bytes) -> Observation | None:
+        """Read a whole answer; ``None`` when it is none of this API."""
+        ...
+
+    def event(self, event: SSEEvent) -> Observation:
+        """Read one event of a stream."""
+        ...
+
+
+# The member that names the model, as chunks repeat it.
+_MODEL_MEMBER = re.compile(rb'"model"\s*:\s*"([^"\\]*)"')
+
+_DONE = Observation(complete=True)
+
+
+class UsageObserver:
+    """An API whose documents and events have ``model`` and ``usage`` at their top, as OpenAI's older ones do.
+
+    Args:
+        read_usage: how this API reports usage.
+        unreported: the usage of a document that reports none.
+    """
+
+    _model_text = b""
+
+    def __init__(self, read_usage: UsageReader, *, unreported: TokenUsage = NO_USAGE) -> None:
+        self._read_usage = read_usage
+        self._unreported = unreported
+
+    def reads(self, content_type: str) -> bool:  # noqa: ARG002 - the type may be wrong
+        return True
+
+    def document(self, data: bytes) -> Observation | None:
+        report = read_report(data)
+        if report is None:
+            return None
+        usage = self._unreported.merge(self._read_usage(report.usage))
+        return Observation(usage=usage, reports_usage=True, model=report.model_name(), complete=True)
+
+    def event(self, event: SSEEvent) -> Observation:
+        data = event.data
+        if data == b"[DONE]":
+            return _DONE
+        if may_hold(data, b'"usage"'):
+            report = self._observe(data)
+            if report is None:
+                return UNREMARKABLE
+            if report.usage is None:
+                return Observation(model=report.model_name())
+            return Observation(usage=self._read_usage(report.usage), reports_usage=True, model=report.model_name())
+        # Chunks repeat the model's name; one that repeats it to the letter need not be parsed.
+        if may_hold(data, b'"model"') and not (self._model_text and self._model_text in data):
+            report = self._observe(data)
+            if report is not None and (model := report.model_name()):
+                return Observation(model=model)
+        return UNREMARKABLE
+
+    def _observe(self, data: bytes) -> Report | None:
+        report = read_report(data)
+        if report is not None and (model := report.model_name()):
+            named = _MODEL_MEMBER.search(data)
+            self._model_text = named.group() if named and named.group(1) == model.encode() else b""
+        return report
+
+
+def may_hold(data: bytes, key: bytes) -> bool:
+    """Whether JSON text may have this member, quotes included in ``key``: a cheap look that is never wrong in a no.
+
+    A key may be spelled with escapes; so those of lower-case letters begin.
+    """
+    return key in data or b"\\u006" in data or b"\\u007" in data

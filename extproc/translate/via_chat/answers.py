@@ -1,0 +1,157 @@
+"""Answers of the chat completions API as typed values, whichever backend they come from.
+
+Backends that call themselves compatible differ, so readers are lenient: a member of a wrong type counts as absent, and
+only what is no answer at all is refused.
+
+NB: annotations are evaluated here, the decoders are built from them.
+"""
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+
+class FunctionCall(Struct, frozen=True, kw_only=True):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class ToolCall(Struct, frozen=True, kw_only=True):
+    """A call, or in a stream a piece of one: its id and its name come once, its arguments in pieces.
+
+    Attributes:
+        index: which call of the answer it is; only in streams.
+    """
+
+    index: int | None = None
+    id: str | None = None
+    type: str | None = None
+    function: FunctionCall = FunctionCall()
+
+
+class ThinkingBlock(Struct, frozen=True, kw_only=True):
+    """Reasoning as this gateway and some others write it: ``thinking``, or ``redacted_thinking`` with its ``data``."""
+
+    type: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """What the model says, or in a stream a piece of it.
+
+    Attributes:
+        reasoning_content: text, or an object as the peer writes it.
+        reasoning: the same under the name that some backends give it.
+    """
+
+    role: str | None = None
+    content: str | None = None
+    refusal: str | None = None
+    reasoning_content: object = None
+    reasoning: object = None
+    thinking_blocks: list[ThinkingBlock] | None = None
+    tool_calls: list[ToolCall] | None = None
+    annotations: Raw | UnsetType = UNSET
+
+
+class Choice(Struct, frozen=True, kw_only=True):
+    """Attributes: ``message`` is in documents, ``delta`` in chunks of a stream."""
+
+    index: int = 0
+    message: Message | None = None
+    delta: Message | None = None
+    finish_reason: str | None = None
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """A document, or one chunk of a stream.
+
+    Attributes:
+        usage: as the backend reports it; ``openai_usage.chat_usage`` reads it.
+        error: an error object in the place of an answer.
+    """
+
+    id: str | None = None
+    created: int | float | None = None
+    model: str | None = None
+    choices: list[Choice] | None = None
+    usage: object = None
+    error: object = None
+    service_tier: str | None = None
+    system_fingerprint: str | None = None
+
+    @property
+    def first(self) -> Choice | None:
+        """The first choice; clients of other APIs are given only one."""
+        return next((each for each in self.choices or () if each.index == 0), None)
+
+
+class ErrorObject(Struct, frozen=True):
+    """What an error says, in whichever way it is put; an absent member is empty."""
+
+    type: str
+    message: str
+    code: str = ""
+
+
+_decoder = msgspec.json.Decoder(Answer)
+_lenient = msgspec.json.Decoder()
+
+_UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError)
+
+
+def read_answer(data: bytes) -> Answer | None:
+    """Read a document or a chunk; ``None`` when it is not a JSON object. Never raises."""
+    try:
+        return _decoder.decode(data)
+    except _UNREADABLE:
+        pass
+    try:
+        value = _lenient.decode(data)
+    except _UNREADABLE:
+        return None
+    return _as_far_as_possible(value) if isinstance(value, dict) else None
+
+
+def _as_far_as_possible(value: dict[str, object]) -> Answer:
+    """An answer of what has the right type; a choice counts as a whole or not at all."""
+    known: dict[str, object] = {}
+    for field in msgspec.structs.fields(Answer):
+        if field.name in value and field.name != "choices":
+            try:
+                known[field.name] = msgspec.convert(value[field.name], field.type)
+            except msgspec.ValidationError:
+                continue
+    choices = value.get("choices")
+    kept = []
+    for each in choices if isinstance(choices, list) else ():
+        try:
+            kept.append(msgspec.convert(each, Choice))
+        except msgspec.ValidationError:
+            continue
+    return Answer(**known, choices=kept)  # type: ignore[arg-type]
+
+
+def read_error_object(error: object) -> ErrorObject:
+    """The parts of an ``error`` member: an object, or just a text."""
+    if isinstance(error, str):
+        return ErrorObject("", error)
+    if not isinstance(error, dict):
+        return ErrorObject("", "")
+    code = error.get("code")
+    return ErrorObject(
+        type=name if isinstance(name := error.get("type"), str) else "",
+        message=text if isinstance(text := error.get("message"), str) else "",
+        code=str(code) if isinstance(code, str | int) and not isinstance(code, bool) else "",
+    )
+
+
+def reasoning_text(message: Message) -> str:
+    """The reasoning that a message has as plain text, under either name; empty without any."""
+    for value in (message.reasoning_content, message.reasoning):
+        if isinstance(value, str) and value:
+            return value
+        if isinstance(value, dict) and isinstance(text := value.get("text"), str):
+            return text
+    return ""
