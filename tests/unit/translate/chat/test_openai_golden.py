@@ -9,10 +9,12 @@ import pytest
 from openai.types.chat import completion_create_params
 from pydantic import TypeAdapter
 
-from tests.unit.translate.chat.golden import cases, check
+from tests.support.golden import cases, check
 
 SCHEMAS = {"openai": "OpenAI", "azure": "AzureOpenAI"}
-CASES = {f"{folder}: {case.name}": (schema, case) for folder, schema in SCHEMAS.items() for case in cases(folder)}
+CASES = {
+    f"{folder}: {case.name}": (schema, case) for folder, schema in SCHEMAS.items() for case in cases(f"chat/{folder}")
+}
 REQUEST = TypeAdapter(completion_create_params.CompletionCreateParamsNonStreaming)
 
 

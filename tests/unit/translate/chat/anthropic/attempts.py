@@ -12,7 +12,7 @@ from extproc.translate.base import TranslatedRequest, TranslatedResponse, Transl
 from extproc.usage import NO_USAGE, TokenUsage
 from tests.support import eventstream
 from tests.unit.translate.chat.anthropic.oracle import accepts
-from tests.unit.translate.chat.golden import make_translator
+from tests.support.golden import make_translator
 
 SCHEMAS = ("Anthropic", "GCPAnthropic", "AWSAnthropic")
 HELLO = [{"role": "user", "content": "Hello"}]

@@ -3,13 +3,13 @@
 import pytest
 
 from tests.unit.translate.chat.anthropic.oracle import accepts
-from tests.unit.translate.chat.golden import cases, check
+from tests.support.golden import cases, check
 
 FOLDERS = {"anthropic": "Anthropic", "gcp-anthropic": "GCPAnthropic", "aws-anthropic": "AWSAnthropic"}
 CASES = [
     pytest.param(case, schema, id=f"{folder}: {case.name}")
     for folder, schema in FOLDERS.items()
-    for case in cases(folder)
+    for case in cases(f"chat/{folder}")
 ]
 
 

@@ -25,7 +25,7 @@ from tests.unit.translate.chat.anthropic.attempts import (
     wire,
 )
 from tests.unit.translate.chat.anthropic.oracle import accepts
-from tests.unit.translate.chat.golden import make_translator
+from tests.support.golden import make_translator
 
 WORDS = st.one_of(
     st.sampled_from(["", " ", "\n", "a", "a ", "ä\u2028<&>", '{"error":1}', "\x00", "😀"]), st.text(max_size=5)

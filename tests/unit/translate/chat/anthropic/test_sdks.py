@@ -24,7 +24,7 @@ from tests.unit.translate.chat.anthropic.attempts import (
     text_block,
     wire,
 )
-from tests.unit.translate.chat.golden import cases, read_reply
+from tests.support.golden import cases, read_reply
 
 PLAIN_TEXT = "Hello wörld \n"
 
@@ -101,7 +101,7 @@ NEWER = ("finish-unknown", "finish-unknown-stream")
 GOLDEN = [
     pytest.param(case, id=f"{folder}: {case.name}")
     for folder in ("anthropic", "gcp-anthropic", "aws-anthropic")
-    for case in cases(folder)
+    for case in cases(f"chat/{folder}")
     if case.name not in NOT_REAL + NEWER and (reply := read_reply(case)) is not None and reply.status == "200"
 ]
 

@@ -9,7 +9,7 @@ from extproc.endpoints.chat_completions import ChatCompletions
 from extproc.errors import ClientError, UnprocessableRequest
 from extproc.translate.chat.anthropic.tools import convert_tools
 from tests.unit.translate.chat.anthropic.attempts import ask, sent
-from tests.unit.translate.chat.golden import make_translator
+from tests.support.golden import make_translator
 
 FUNCTION = {"type": "function", "function": {"name": "f"}}
 

@@ -9,7 +9,7 @@ from extproc.endpoints.chat_completions import ChatCompletions
 from extproc.translate.base import TranslatedRequest, TranslatedResponse, Translator
 from extproc.usage import NO_USAGE, TokenUsage
 from tests.support.converse import accept
-from tests.unit.translate.chat.golden import make_translator
+from tests.support.golden import make_translator
 
 MODEL = "anthropic.claude-x"
 REQUEST_ID = "rid"

@@ -10,7 +10,7 @@ import pytest
 from extproc.endpoints.chat_completions import ChatCompletions
 from extproc.errors import ClientError, MalformedRequest, UnprocessableRequest
 from tests.unit.translate.chat.bedrock.attempts import MODEL, TOOL, USER, messages, send, sent_text, upstream
-from tests.unit.translate.chat.golden import make_translator
+from tests.support.golden import make_translator
 
 PNG = "data:image/png;base64,iVBORw0KGgo="
 CACHED = {"cache_control": {"type": "ephemeral"}}

@@ -10,7 +10,7 @@ from extproc.endpoints.chat_completions import ChatCompletions
 from extproc.translate.base import TranslatedResponse, Translator
 from extproc.usage import NO_USAGE, TokenUsage
 from tests.unit.translate.chat.gemini.oracle import accept
-from tests.unit.translate.chat.golden import make_translator
+from tests.support.golden import make_translator
 
 MODEL = "gemini-2.5-flash"
 USER = {"role": "user", "content": "Hi"}

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.translate.chat.gemini.oracle import accept
-from tests.unit.translate.chat.golden import cases, check
+from tests.support.golden import cases, check
 
 
-@pytest.mark.parametrize("case", cases("gemini"), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", cases("chat/gemini"), ids=lambda case: case.name)
 def test_a_conversation_is_translated_as_written_down(case: Path, request: pytest.FixtureRequest):
     check(case, "GCPVertexAI", accept, update=request.config.getoption("--update-golden"))

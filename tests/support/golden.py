@@ -1,8 +1,9 @@
-"""Golden files of chat completions: one folder per case, so that a person can read what becomes of a conversation.
+"""Golden files of translations: one folder per case, so that a person can read what becomes of a request.
 
 By hand::
 
-    request.json              what the client sends
+    request.json              what the client sends; a body that is not JSON is in request.body
+    headers.json              optional: headers of the client that matter
     backend.json              optional: members of the backend's schema (``version``, ``prefix``) and ``model_override``
     upstream-reply.txt        what the provider answers: status, headers, an empty line, the body as it is
     upstream-reply.events     the same as an AWS event stream: status, headers, an empty line, a message per line:
@@ -29,17 +30,18 @@ from pathlib import Path
 
 import msgspec
 
-from extproc.endpoints.base import Operation
+from extproc.endpoints.base import Endpoint, Operation, ParsedRequest
 from extproc.endpoints.chat_completions import ChatCompletions
 from extproc.errors import ClientError
-from extproc.translate.base import Target, TranslatedResponse, Translator
+from extproc.translate.base import Target, TranslatedRequest, TranslatedResponse, Translator
 from extproc.translate.table import translator_for
 from extproc.usage import NO_USAGE, TokenUsage
 from filter_config.model import VersionedAPISchema
 from tests.support import eventstream
 
-GOLDEN = Path(__file__).parents[3] / "golden" / "chat"
+GOLDEN = Path(__file__).parents[1] / "golden"
 NOW = 1_700_000_000.5
+CHAT = ChatCompletions()
 
 Accepts = Callable[[str, bytes], object]
 """Raises when the provider's own types refuse what is sent: the path and the body."""
@@ -52,29 +54,40 @@ class Reply:
     body: bytes
 
 
-def cases(backend: str) -> list[Path]:
-    """The cases of a backend, to be parametrised with ``ids=lambda case: case.name``."""
-    found = sorted(path.parent for path in (GOLDEN / backend).glob("*/request.json"))
-    assert found, f"no golden files of {backend}"
+def cases(folder: str) -> list[Path]:
+    """The cases in a folder, to be parametrised with ``ids=lambda case: case.name``.
+
+    Args:
+        folder: the client's API and the backend, ``chat/bedrock``.
+    """
+    found = sorted({path.parent for path in (GOLDEN / folder).glob("*/request.*")})
+    assert found, f"no golden files in {folder}"
     return found
 
 
-def check(case: Path, schema: str, accepts: Accepts, *, update: bool) -> None:
+def check(case: Path, schema: str, accepts: Accepts, *, update: bool, endpoint: Endpoint = CHAT) -> None:
     """Translate the case and compare with its files, or rewrite them."""
-    translator = make_translator(schema, json.loads(_text(case / "backend.json") or "{}"))
-    upstream, stream = _upstream(translator, (case / "request.json").read_bytes(), accepts)
+    upstream, stream = _upstream(case, schema, endpoint, accepts)
     _compare(case / "upstream.txt", upstream, update=update)
     reply = read_reply(case)
     if reply is not None:
-        _compare(case / "reply.txt", _replied(case, schema, reply, stream=stream), update=update)
+        _compare(case / "reply.txt", _replied(case, schema, endpoint, reply, stream=stream), update=update)
 
 
-def make_translator(schema: str, backend: Mapping[str, str]) -> Translator:
+def make_translator(
+    schema: str,
+    backend: Mapping[str, str],
+    *,
+    operation: Operation = Operation.CHAT,
+    headers: Mapping[str, str] | None = None,
+) -> Translator:
     """A translator with a clock that stands still, and ids that count.
 
     Args:
         schema: name of the backend's schema.
         backend: members of the schema, and ``model_override``.
+        operation: what the client asks for.
+        headers: of the client.
     """
     counter = itertools.count(1)
     members = {name: value for name, value in backend.items() if name != "model_override"}
@@ -83,8 +96,9 @@ def make_translator(schema: str, backend: Mapping[str, str]) -> Translator:
         model_override=backend.get("model_override", ""),
         now=lambda: NOW,
         new_id=lambda: f"00000000-0000-4000-8000-{next(counter):012}",
+        headers=headers or {},
     )
-    return translator_for(Operation.CHAT, target, backend="golden")
+    return translator_for(operation, target, backend="golden")
 
 
 def read_reply(case: Path) -> Reply | None:
@@ -121,34 +135,38 @@ def _event(kind: str, rest: str = "") -> bytes:
     raise ValueError(f"unknown kind of message: {kind}")
 
 
-def _upstream(translator: Translator, request: bytes, accepts: Accepts) -> tuple[str, bool]:
+def _upstream(case: Path, schema: str, endpoint: Endpoint, accepts: Accepts) -> tuple[str, bool]:
     """What the provider is sent, as text, and whether it is asked for a stream."""
     try:
-        parsed = ChatCompletions().parse(request, content_type="application/json", metering=False)
-        translated = translator.request(parsed, query="", force=False)
+        _, parsed, translated = _asked(case, schema, endpoint)
     except ClientError as error:
         return f"refused with {error.status} {error.reason}\n\n{error}\n", False
     # Without one of its own, the client's goes on.
-    body = request if translated.body is None else translated.body
+    body = parsed.body if translated.body is None else translated.body
     accepts(translated.path, body)
     lines = [f"POST {translated.path}", *(f"{name}: {value}" for name, value in translated.headers)]
     return "\n".join([*lines, "", _pretty(body), ""]), parsed.stream
 
 
-def _replied(case: Path, schema: str, reply: Reply, *, stream: bool) -> str:
+def _replied(case: Path, schema: str, endpoint: Endpoint, reply: Reply, *, stream: bool) -> str:
     streamed = stream and reply.status == "200"
-    texts = {_read(_asked(case, schema), reply, pieces, streamed=streamed) for pieces in _cuts(reply.body, streamed)}
+    texts = {
+        _read(_asked(case, schema, endpoint)[0], reply, pieces, streamed=streamed)
+        for pieces in _cuts(reply.body, streamed)
+    }
     assert len(texts) == 1, "the cut of a stream must not make a difference"
     return texts.pop()
 
 
-def _asked(case: Path, schema: str) -> Translator:
-    """A fresh translator that has sent the case's request."""
-    translator = make_translator(schema, json.loads(_text(case / "backend.json") or "{}"))
-    request = (case / "request.json").read_bytes()
-    parsed = ChatCompletions().parse(request, content_type="application/json", metering=False)
-    translator.request(parsed, query="", force=False)
-    return translator
+def _asked(case: Path, schema: str, endpoint: Endpoint) -> tuple[Translator, ParsedRequest, TranslatedRequest]:
+    """A fresh translator that has sent the case's request, the request and what became of it."""
+    headers = json.loads(_text(case / "headers.json") or "{}")
+    backend = json.loads(_text(case / "backend.json") or "{}")
+    translator = make_translator(schema, backend, operation=endpoint.operation, headers=headers)
+    [request] = case.glob("request.*")
+    content_type = headers.get("content-type", "application/json")
+    parsed = endpoint.parse(request.read_bytes(), content_type=content_type, metering=False)
+    return translator, parsed, translator.request(parsed, query="", force=False)
 
 
 def _cuts(body: bytes, streamed: bool) -> Iterator[list[bytes]]:  # noqa: FBT001 - private, and named at the call
