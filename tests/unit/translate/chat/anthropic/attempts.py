@@ -11,8 +11,8 @@ from extproc.endpoints.chat_completions import ChatCompletions
 from extproc.translate.base import TranslatedRequest, TranslatedResponse, Translator
 from extproc.usage import NO_USAGE, TokenUsage
 from tests.support import eventstream
-from tests.unit.translate.chat.anthropic.oracle import accepts
 from tests.support.golden import make_translator
+from tests.unit.translate.chat.anthropic.oracle import accepts
 
 SCHEMAS = ("Anthropic", "GCPAnthropic", "AWSAnthropic")
 HELLO = [{"role": "user", "content": "Hello"}]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.unit.translate.chat.anthropic.oracle import accepts
 from tests.support.golden import cases, check
+from tests.unit.translate.chat.anthropic.oracle import accepts
 
 FOLDERS = {"anthropic": "Anthropic", "gcp-anthropic": "GCPAnthropic", "aws-anthropic": "AWSAnthropic"}
 CASES = [

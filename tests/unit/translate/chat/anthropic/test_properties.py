@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from extproc.endpoints.chat_completions import ChatCompletions
 from extproc.errors import MalformedRequest, UnprocessableRequest
+from tests.support.golden import make_translator
 from tests.unit.translate.chat.anthropic.attempts import (
     SCHEMAS,
     ask,
@@ -25,7 +26,6 @@ from tests.unit.translate.chat.anthropic.attempts import (
     wire,
 )
 from tests.unit.translate.chat.anthropic.oracle import accepts
-from tests.support.golden import make_translator
 
 WORDS = st.one_of(
     st.sampled_from(["", " ", "\n", "a", "a ", "ä\u2028<&>", '{"error":1}', "\x00", "😀"]), st.text(max_size=5)

@@ -6,8 +6,8 @@ import pytest
 
 from extproc.endpoints.chat_completions import ChatCompletions
 from extproc.errors import MalformedRequest, UnprocessableRequest
-from tests.unit.translate.chat.anthropic.attempts import SCHEMAS, ask, sent
 from tests.support.golden import make_translator
+from tests.unit.translate.chat.anthropic.attempts import SCHEMAS, ask, sent
 
 SCHEMA_FORMAT = {"type": "json_schema", "json_schema": {"name": "n", "strict": True, "schema": {"type": "object"}}}
 

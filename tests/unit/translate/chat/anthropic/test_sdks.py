@@ -13,6 +13,7 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic import TypeAdapter
 
+from tests.support.golden import cases, read_reply
 from tests.unit.translate.chat.anthropic.attempts import (
     CONVERSATION,
     SCHEMAS,
@@ -24,7 +25,6 @@ from tests.unit.translate.chat.anthropic.attempts import (
     text_block,
     wire,
 )
-from tests.support.golden import cases, read_reply
 
 PLAIN_TEXT = "Hello wörld \n"
 

@@ -8,8 +8,8 @@ from extproc.endpoints import chat_request as chat
 from extproc.endpoints.chat_completions import ChatCompletions
 from extproc.errors import ClientError, UnprocessableRequest
 from extproc.translate.chat.anthropic.tools import convert_tools
-from tests.unit.translate.chat.anthropic.attempts import ask, sent
 from tests.support.golden import make_translator
+from tests.unit.translate.chat.anthropic.attempts import ask, sent
 
 FUNCTION = {"type": "function", "function": {"name": "f"}}
 

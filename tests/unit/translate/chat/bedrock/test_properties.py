@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from extproc.errors import MalformedRequest, UnprocessableRequest
 from tests.support.converse import accept
 from tests.support.eventstream import event
-from tests.unit.translate.chat.bedrock.attempts import MODEL, Stream, completion, messages, send
 from tests.support.golden import make_translator
+from tests.unit.translate.chat.bedrock.attempts import MODEL, Stream, completion, messages, send
 
 # Nothing else may be raised: each is a status of 4xx with a message for the client.
 REFUSALS = (MalformedRequest, UnprocessableRequest)

@@ -9,8 +9,8 @@ import pytest
 
 from extproc.endpoints.chat_completions import ChatCompletions
 from extproc.errors import ClientError, MalformedRequest, UnprocessableRequest
-from tests.unit.translate.chat.bedrock.attempts import MODEL, TOOL, USER, messages, send, sent_text, upstream
 from tests.support.golden import make_translator
+from tests.unit.translate.chat.bedrock.attempts import MODEL, TOOL, USER, messages, send, sent_text, upstream
 
 PNG = "data:image/png;base64,iVBORw0KGgo="
 CACHED = {"cache_control": {"type": "ephemeral"}}

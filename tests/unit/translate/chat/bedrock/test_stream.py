@@ -13,8 +13,8 @@ from openai.types.chat import ChatCompletionChunk
 
 from extproc.usage import NO_USAGE, TokenUsage
 from tests.support.eventstream import error, event, exception, frame
-from tests.unit.translate.chat.bedrock.attempts import Stream, send
 from tests.support.golden import make_translator
+from tests.unit.translate.chat.bedrock.attempts import Stream, send
 
 
 def delta(index: int, **members: Any) -> bytes:

@@ -9,8 +9,8 @@ from typing import Any
 from extproc.endpoints.chat_completions import ChatCompletions
 from extproc.translate.base import TranslatedResponse, Translator
 from extproc.usage import NO_USAGE, TokenUsage
-from tests.unit.translate.chat.gemini.oracle import accept
 from tests.support.golden import make_translator
+from tests.unit.translate.chat.gemini.oracle import accept
 
 MODEL = "gemini-2.5-flash"
 USER = {"role": "user", "content": "Hi"}

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.translate.chat.gemini.oracle import accept
 from tests.support.golden import cases, check
+from tests.unit.translate.chat.gemini.oracle import accept
 
 
 @pytest.mark.parametrize("case", cases("chat/gemini"), ids=lambda case: case.name)
