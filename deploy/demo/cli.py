@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import signal
+import socket
 import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TypedDict
 
@@ -17,7 +17,7 @@ from deploy.demo.options import Parser, port
 from deploy.demo.screen import Screen
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from types import FrameType
 
     from deploy.demo.backends.stage import BackendsStage
@@ -118,10 +118,27 @@ def _end(screen: Screen, verdict: str, invitation: str, *, once: bool) -> None:
     if once:
         screen.line(f"\n{verdict}")
         return
-    with contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt), _waking() as awake:
         screen.line(f"\n{verdict} Now you, in another terminal:\n{invitation}\nCtrl-C stops everything.")
-        threading.Event().wait()
+        awake.recv(1)
     screen.line("\nStopping.")
+
+
+@contextlib.contextmanager
+def _waking() -> Iterator[socket.socket]:
+    """A socket that can be read once a signal has come.
+
+    A signal that comes just before a lock is waited for is noticed only when the wait is over; what it has written
+    to a socket is there however early it came.
+    """
+    reader, writer = socket.socketpair()
+    with reader, writer:
+        writer.settimeout(0)
+        former = signal.set_wakeup_fd(writer.fileno())
+        try:
+            yield reader
+        finally:
+            signal.set_wakeup_fd(former)
 
 
 def _invitation(stage: Stage) -> str:

@@ -7,19 +7,24 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.support.children import child
 
 SCHEMAS = ["OpenAI", "AzureOpenAI", "AWSBedrock", "GCPVertexAI", "GCPAnthropic", "AWSAnthropic", "Anthropic"]
 SECRETS = ["sk-demo-openai-0001", "az-demo-0002", "sk-ant-demo-0003", "ya29.demo-0004", "demo-secret-0006"]
 
 
-def run(tmp_path, *arguments, **fields):
+@contextmanager
+def run(tmp_path, *arguments):
+    """The scratch directory of a demo, and its process."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     environment = os.environ | {"TMPDIR": str(scratch)}
-    return scratch, subprocess.Popen(
+    with child(
         [
             sys.executable,
             "-c",
@@ -31,15 +36,14 @@ def run(tmp_path, *arguments, **fields):
         stderr=subprocess.PIPE,
         text=True,
         env=environment,
-        **fields,
-    )
+    ) as process:
+        yield scratch, process
 
 
 def test_the_walk_once(tmp_path):
     logs = tmp_path / "logs"
-    scratch, process = run(tmp_path, "--once", "--keep-logs", str(logs))
 
-    with process:
+    with run(tmp_path, "--once", "--keep-logs", str(logs)) as (scratch, process):
         out, err = process.communicate(timeout=120)
 
     assert process.returncode == 0, err
@@ -54,9 +58,8 @@ def test_the_walk_once(tmp_path):
 
 def test_the_walk_through_the_backends_once(tmp_path):
     logs = tmp_path / "logs"
-    scratch, process = run(tmp_path, "--backends", "--once", "--keep-logs", str(logs))
 
-    with process:
+    with run(tmp_path, "--backends", "--once", "--keep-logs", str(logs)) as (scratch, process):
         out, err = process.communicate(timeout=120)
 
     assert process.returncode == 0, err + out[-3000:]
@@ -73,8 +76,7 @@ def test_the_walk_through_the_backends_once(tmp_path):
 def test_a_port_that_is_taken(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        scratch, process = run(tmp_path, "--once", "--port", str(port))
-        with process:
+        with run(tmp_path, "--once", "--port", str(port)) as (scratch, process):
             out, err = process.communicate(timeout=60)
 
     assert (process.returncode, out, err) == (1, "", f"extproc demo: port {port} is taken\n")
@@ -83,8 +85,7 @@ def test_a_port_that_is_taken(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
 def test_it_stays_until_it_is_told_to_stop(tmp_path, number):
-    scratch, process = run(tmp_path)
-    with process:
+    with run(tmp_path) as (scratch, process):
         said = []
         for line in process.stdout:
             said.append(line)

@@ -14,6 +14,7 @@ from extproc import decoder as module
 from extproc.decoder import Decoder, DecoderFailed, work
 from filter_config.load import decode
 from filter_config.redact import Secret
+from tests.support.children import child
 
 DOCUMENT = b"""
 version: v1
@@ -163,7 +164,7 @@ def test_closing_ends_the_worker():
 
 def test_the_worker_ends_when_its_parent_is_gone():
     command = [sys.executable, "-m", "extproc.decoder"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
+    with child(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
         assert worker.stdout.readline() == b"decoder ready\n"
         worker.stdin.close()
         assert worker.wait(timeout=30) == 0

@@ -36,6 +36,19 @@ def test_without_the_extra(capsys, monkeypatch):
     assert line == "extproc demo: limits is missing: install the extra 'demo' (pip install 'envoy-llm-extproc[demo]')"
 
 
+def test_a_signal_wakes_however_early_it_comes():
+    came = []
+    signal.signal(signal.SIGTERM, lambda number, _: came.append(number))
+
+    with cli._waking() as awake:
+        awake.settimeout(10)
+        signal.raise_signal(signal.SIGTERM)
+        assert came == [signal.SIGTERM]
+        assert awake.recv(1)
+
+    assert signal.set_wakeup_fd(-1) == -1
+
+
 WRONG = {
     "option that there is not": (["--twice"], "unrecognized arguments: --twice"),
     "budgets where there are none": (

@@ -15,6 +15,7 @@ import pytest
 from deploy.demo import budgets
 from deploy.demo.ratelimit import SERVICE, RateLimiter, RateLimitServer, StorageUnusable, main
 from protos import rate_limit_pb2 as pb
+from tests.support.children import child
 
 OK, OVER = pb.RateLimitResponse.OK, pb.RateLimitResponse.OVER_LIMIT
 LIMITS = budgets.parse(
@@ -205,7 +206,7 @@ def test_the_command_serves_until_it_is_told_to_stop(tmp_path):
     path.write_text("domain: llm\ndescriptors: []\n")
     command = [sys.executable, "-m", "deploy.demo.ratelimit", "--config", str(path), "--address", "127.0.0.1:0"]
 
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with child(command, stdout=subprocess.PIPE, text=True) as process:
         said = process.stdout.readline()
         process.terminate()
         status = process.wait(10)
@@ -219,15 +220,12 @@ def test_redis_keeps_the_budget(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as bound:
         port = bound.getsockname()[1]
     command = ["redis-server", "--port", str(port), "--save", "", "--dir", str(tmp_path), "--bind", "127.0.0.1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as redis:
-        try:
-            for line in redis.stdout:
-                if "Ready to accept connections" in line:
-                    break
-            url = f"redis://127.0.0.1:{port}/0"
-            answers(request(descriptor(20, user="ann")), limiter=RateLimiter(LIMITS, storage_url=url))
-            (answer,) = answers(request(descriptor(0, user="ann")), limiter=RateLimiter(LIMITS, storage_url=url))
-        finally:
-            redis.terminate()
+    with child(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as redis:
+        for line in redis.stdout:
+            if "Ready to accept connections" in line:
+                break
+        url = f"redis://127.0.0.1:{port}/0"
+        answers(request(descriptor(20, user="ann")), limiter=RateLimiter(LIMITS, storage_url=url))
+        (answer,) = answers(request(descriptor(0, user="ann")), limiter=RateLimiter(LIMITS, storage_url=url))
 
     assert answer.statuses[0].limit_remaining == 10
