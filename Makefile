@@ -32,6 +32,7 @@ check: $(VENV)/.dev ## format, lint, types, import contracts, generated files
 	$(BIN)/python -m filter_config.schema --check
 	$(BIN)/python -m extproc.settings | diff docs/reference/flags.md -
 	$(BIN)/python -m extproc.translate.chat.matrix | diff docs/reference/chat-backends.md -
+	$(BIN)/python -m extproc.translate.matrix | diff docs/reference/endpoints.md -
 	$(BIN)/python -m deploy.compose --check
 
 style: $(VENV)/.dev ## rewrite what the formatter and the linter can mend
@@ -46,8 +47,9 @@ golden: $(VENV)/.dev ## rewrite generated and golden files from today's code
 	$(BIN)/python -m filter_config.schema
 	$(BIN)/python -m extproc.settings > docs/reference/flags.md
 	$(BIN)/python -m extproc.translate.chat.matrix > docs/reference/chat-backends.md
+	$(BIN)/python -m extproc.translate.matrix > docs/reference/endpoints.md
 	$(BIN)/python -m deploy.compose
-	$(BIN)/python -m pytest -q tests/unit/exchange/test_golden.py tests/unit/translate/chat --update-golden
+	$(BIN)/python -m pytest -q tests/unit/exchange/test_golden.py tests/unit/translate --update-golden
 
 lock: $(VENV)/.dev ## resolve requirements/*.txt anew, with hashes
 	$(BIN)/python requirements/lock.py

@@ -19,6 +19,7 @@ from typing import BinaryIO, Final
 import msgspec
 import structlog
 
+from extproc.priority import give_way
 from filter_config.load import Decoded, Problem, decode
 from filter_config.model import Config
 from filter_config.redact import Secret, dec_hook
@@ -170,6 +171,7 @@ def work(source: BinaryIO, sink: BinaryIO) -> None:
 
 
 def main() -> None:
+    give_way()
     try:
         work(sys.stdin.buffer, sys.stdout.buffer)
     except BrokenPipeError:

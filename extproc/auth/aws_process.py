@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from extproc.headertext import has_control_character
+from extproc.priority import give_way
 
 # botocore would wait a minute, five times.
 _CONNECT_SECONDS: Final = 5
@@ -199,6 +200,7 @@ def _sent() -> Iterator[str]:
 
 
 def main(argv: Sequence[str]) -> None:
+    give_way()
     sys.stdout.buffer.write(msgspec.json.encode(ask(*argv)))
 
 

@@ -42,6 +42,34 @@ _OPENAI: Final[Mapping[str, Endpoint]] = {
     tokenize.PATH: tokenize.Tokenize(),
 }
 
+_ANTHROPIC: Final[Mapping[str, Endpoint]] = {
+    messages.PATH: messages.Messages(),
+    count_tokens.PATH: count_tokens.CountTokens(),
+}
+
+_RERANK = rerank.Rerank()
+
+# Further paths that other gateways and inference servers have for the same APIs (contract, control plane 9.1.2), so
+# that a client of theirs keeps its paths. They lie below OpenAI's prefix, which makes that one base URL for all APIs.
+_ALIASES: Final[Mapping[str, Endpoint]] = {
+    **{
+        path.replace("/v1/", "/v1-openai/", 1): _OPENAI[path]
+        for path in (
+            chat_completions.PATH,
+            completions.PATH,
+            responses.PATH,
+            embeddings.PATH,
+            transcriptions.PATH,
+            speech.PATH,
+            images.PATH,
+            image_edits.PATH,
+        )
+    },
+    "/v1/rerank": _RERANK,
+    rerank.PATH: _RERANK,
+    **_ANTHROPIC,
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointTable:
@@ -60,13 +88,15 @@ class EndpointTable:
         openai_models = join_path(openai, models.PATH)
         anthropic_models = join_path(anthropic, models.PATH)
         others = {} if anthropic_models == openai_models else {anthropic_models: ModelListForm.ANTHROPIC}
+        registered = {
+            **{join_path(openai, path): endpoint for path, endpoint in _OPENAI.items()},
+            join_path(root, prefixes.cohere, rerank.PATH): _RERANK,
+            **{join_path(anthropic, path): endpoint for path, endpoint in _ANTHROPIC.items()},
+        }
+        aliases = {join_path(openai, path): endpoint for path, endpoint in _ALIASES.items()}
         return cls(
-            endpoints={
-                **{join_path(openai, path): endpoint for path, endpoint in _OPENAI.items()},
-                join_path(root, prefixes.cohere, rerank.PATH): rerank.Rerank(),
-                join_path(anthropic, messages.PATH): messages.Messages(),
-                join_path(anthropic, count_tokens.PATH): count_tokens.CountTokens(),
-            },
+            # What has been configured wins over an alias of the same path.
+            endpoints=registered | {path: each for path, each in aliases.items() if path not in registered},
             # On a shared path OpenAI's form is the default.
             model_lists={openai_models: ModelListForm.OPENAI} | others,
             shared_models_path=openai_models if openai_models == anthropic_models else "",

@@ -17,6 +17,7 @@ from deploy.demo import budgets
 from deploy.demo.ratelimit import RateLimiter, RateLimitServer
 from deploy.envoy.model import RateLimitService, SocketAddress
 from tests.dataplane.harness.upstream import StrictUpstream
+from tests.support import canaries
 
 with warnings.catch_warnings():
     # betterproto2 declares its messages in a way that pydantic deprecates; nothing to mend on our side.
@@ -95,9 +96,16 @@ def start_stack(_parts, request, tmp_path_factory, socket_directory):
         directory = tmp_path_factory.mktemp("stack")
         stack = Stack(directory, socket_directory=socket_directory, **arguments)
         request.node.stash.setdefault(_STACKS, []).append(stack)
+        # Called when everything has ended and the logs are whole.
+        _parts.callback(_assert_no_credential_shown, directory)
         return _parts.enter_context(stack)
 
     return start
+
+
+def _assert_no_credential_shown(directory):
+    leaks = list(canaries.shown_in_logs(directory))
+    assert not leaks, leaks
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs
 
+from tests.support.sigv4_verifier import Signature
+
 ROLE = "gateway-role"
 ROLE_ARN = f"arn:aws:iam::123456789012:role/{ROLE}"
 SESSION_TOKEN = "imds-session-canary"
@@ -68,7 +70,7 @@ class AWSEndpoints:
             "Expiration": datetime.fromtimestamp(end, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
 
-    def refusal(self, signature, now):
+    def refusal(self, signature: Signature, now: float) -> str | None:
         """Why a service would refuse what was rightly signed with issued credentials, if it would."""
         _, token, end = self.issued[signature.access_key_id]
         if signature.session_token != token:

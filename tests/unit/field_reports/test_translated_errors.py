@@ -26,6 +26,7 @@ from tests.support.translated import (
     streams_as,
 )
 
+INNER = "what nobody but the log may know"
 USER = [{"role": "user", "content": "q"}]
 PLAIN = {"model": "m", "messages": USER}
 STREAM = {**json.loads(ASKED), "messages": USER}
@@ -276,10 +277,10 @@ def test_a_fault_of_ours_tells_nothing(open_gateway, schema, monkeypatch):
     exchange.response(JSON)
 
     def fail(*_: Any, **__: Any) -> None:
-        raise RuntimeError(f"/a/path {SECRET}")
+        raise RuntimeError(f"/a/path {INNER}")
 
     monkeypatch.setattr(exchange.router._router._attempt.translator, "response_body", fail)
     reply = exchange.piece(document(schema), eos=True)
     assert reply.status == 500
     assert reply.json["error"]["message"].startswith("internal error, id ")
-    assert SECRET.encode() not in reply.body
+    assert INNER.encode() not in reply.body

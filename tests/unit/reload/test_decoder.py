@@ -166,6 +166,8 @@ def test_the_worker_ends_when_its_parent_is_gone():
     command = [sys.executable, "-m", "extproc.decoder"]
     with child(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
         assert worker.stdout.readline() == b"decoder ready\n"
+        # It decodes when nobody asks for anything else.
+        assert os.getpriority(os.PRIO_PROCESS, worker.pid) > os.getpriority(os.PRIO_PROCESS, 0)
         worker.stdin.close()
         assert worker.wait(timeout=30) == 0
 
