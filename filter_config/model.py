@@ -129,6 +129,15 @@ class VersionedAPISchema(Document, frozen=True, kw_only=True):
     name: Annotated[str, Meta(description="API schema.", extra_json_schema=_values(SchemaName))] = ""
     version: Annotated[str, Meta(description="API version of the provider, where its schema has one.")] = ""
     prefix: Annotated[str, Meta(description="Path prefix of the API, such as `v1`, used as it is given.")] = ""
+    chat_only: Annotated[
+        bool,
+        Meta(
+            description=(
+                "Of schema `OpenAI` or `AzureOpenAI`: the backend serves chat completions and not the Responses API, "
+                "whose requests are then carried over chat completions."
+            )
+        ),
+    ] = False
 
     @property
     def anthropic_prefix(self) -> str:

@@ -37,14 +37,25 @@ def client_error_body(error: ClientError) -> bytes:
     return error_body(name, str(error))
 
 
-class ModelRequest(msgspec.Struct, frozen=True):
+class MissingModel(MalformedRequest):
+    """A request of this API names its model; the text is the one that clients know (contract, parsing 2.2)."""
+
+    def __init__(self) -> None:
+        ClientError.__init__(self, "invalid request body: model field is required")
+
+
+class _NamedModel(msgspec.Struct, frozen=True):
+    model: str | None = None
+
+
+class ModelRequest(_NamedModel, frozen=True):
     """The members that are read of every request: a backend of the same API may know others, and other types."""
 
-    model: str | None = None
     stream: bool | None = None
 
 
 _decoder = msgspec.json.Decoder(ModelRequest)
+_model_decoder = msgspec.json.Decoder(_NamedModel)
 
 
 def read_request(body: bytes, *, path: str, content_type: str) -> tuple[str, bool]:
@@ -54,7 +65,20 @@ def read_request(body: bytes, *, path: str, content_type: str) -> tuple[str, boo
         MalformedRequest: it is not JSON, a member that must be read has another type, or there is no model.
     """
     request = decode(body, _decoder, path=path, content_type=content_type)
+    return _named(request), request.stream is True
+
+
+def read_model(body: bytes, *, path: str, content_type: str) -> str:
+    """The model that a request is about whose answer is never streamed.
+
+    Raises:
+        MalformedRequest: as for ``read_request``.
+    """
+    return _named(decode(body, _model_decoder, path=path, content_type=content_type))
+
+
+def _named(request: _NamedModel) -> str:
     model = check_model(request.model)
     if not model:
-        raise MalformedRequest("invalid request body: model field is required")
-    return model, request.stream is True
+        raise MissingModel
+    return model

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from extproc.endpoints import text_or_tokens
 from extproc.endpoints.base import Operation, ParsedRequest
 from extproc.endpoints.openai import ModelRequest, client_error_body, decode, streaming_request
-from extproc.errors import ClientError, MalformedRequest
+from extproc.errors import ClientError
 
 PATH = "/v1/completions"
 
@@ -23,8 +24,8 @@ class Completions:
 
     def parse(self, body: bytes, *, content_type: str, metering: bool) -> ParsedRequest:
         request = decode(body, _decoder, path=PATH, content_type=content_type)
-        if isinstance(request.prompt, msgspec.Raw) and bytes(memoryview(request.prompt)[:1]) not in (b'"', b"["):
-            raise MalformedRequest(f"failed to parse JSON for {PATH}: invalid prompt type (must be string or array)")
+        if isinstance(request.prompt, msgspec.Raw):
+            text_or_tokens.read(request.prompt, member="prompt", path=PATH)
         # Streams of this API hide their usage just as those of chat completions do; metering must not be evaded here.
         return streaming_request(request, body, metering=metering)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extproc.endpoints.anthropic import client_error_body, read_request
+from extproc.endpoints.anthropic import client_error_body, read_model
 from extproc.endpoints.base import Operation, ParsedRequest
 from extproc.errors import ClientError
 
@@ -13,7 +13,7 @@ class CountTokens:
     operation = Operation.COUNT_TOKENS
 
     def parse(self, body: bytes, *, content_type: str, metering: bool) -> ParsedRequest:  # noqa: ARG002 - never streams
-        model, _ = read_request(body, path=PATH, content_type=content_type)
+        model = read_model(body, path=PATH, content_type=content_type)
         return ParsedRequest(model=model, stream=False, body=body)
 
     def error_body(self, error: ClientError) -> bytes:

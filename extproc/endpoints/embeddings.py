@@ -1,14 +1,20 @@
-"""``POST /v1/embeddings`` (contract, embeddings 10.1)."""
+"""``POST /v1/embeddings`` (contract, embeddings 10.1).
+
+Of a request, only the model and the form of the input are looked at: a backend of the same API may know members that
+this gateway does not, and its client must be able to use them.
+"""
 
 from __future__ import annotations
 
 import msgspec
 
+from extproc.endpoints import embeddings_request
 from extproc.endpoints.base import Operation, ParsedRequest
 from extproc.endpoints.openai import check_model, client_error_body, decode
-from extproc.errors import ClientError, MalformedRequest
+from extproc.endpoints.text_or_tokens import malformed
+from extproc.errors import ClientError
 
-PATH = "/v1/embeddings"
+PATH = embeddings_request.PATH
 
 
 class _Request(msgspec.Struct, frozen=True):
@@ -27,14 +33,9 @@ class Embeddings:
         request = decode(body, _decoder, path=PATH, content_type=content_type)
         if isinstance(request.input, msgspec.Raw):
             if isinstance(request.messages, msgspec.Raw):
-                raise _malformed("embedding request must have either 'input' or 'messages', not both")
-            if bytes(memoryview(request.input)[:1]) not in (b'"', b"[", b"{"):
-                raise _malformed("invalid input type (must be string, object, or array)")
+                raise malformed(PATH, "embedding request must have either 'input' or 'messages', not both")
+            embeddings_request.check_input(request.input)
         return ParsedRequest(model=check_model(request.model), stream=False, body=body)
 
     def error_body(self, error: ClientError) -> bytes:
         return client_error_body(error)
-
-
-def _malformed(detail: str) -> MalformedRequest:
-    return MalformedRequest(f"failed to parse JSON for {PATH}: {detail}")

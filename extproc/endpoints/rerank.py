@@ -1,18 +1,28 @@
-"""``POST /v2/rerank`` of Cohere's API (contract, rerank 14)."""
+"""``POST /v2/rerank`` of Cohere's API (contract, rerank 14).
+
+Cohere takes texts only, but other servers of this API (vLLM, Jina) take objects as well, as a query and as documents:
+with a text and further fields, or with images. So both go through, and the backend judges; only what none of them
+takes is refused here.
+"""
 
 from __future__ import annotations
 
 import msgspec
 
 from extproc.endpoints.base import Operation, ParsedRequest
-from extproc.endpoints.openai import check_model, client_error_body, decode
+from extproc.endpoints.cohere import client_error_body
+from extproc.endpoints.openai import check_model, decode
 from extproc.errors import ClientError
 
 PATH = "/v2/rerank"
 
+_Text = str | dict[str, msgspec.Raw] | None
+
 
 class _Request(msgspec.Struct, frozen=True):
     model: str | None = None
+    query: _Text = None
+    documents: _Text | list[_Text] = None
 
 
 _decoder = msgspec.json.Decoder(_Request)

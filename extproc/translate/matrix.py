@@ -29,7 +29,7 @@ Rows are what clients may ask for, columns are the schemas of backends:
 - **translated**: the backend speaks another API; requests, answers, streams and errors are translated.
 - **via chat**: the request becomes a chat completion, and that is translated for the backend; what the backend's chat
   API cannot express is refused. See [chat completions](chat-backends.md) for what each backend makes of those.
-- –: not possible; the client gets a 501 that names the endpoint and the backend's schema.
+- -: not possible; the client gets a 501 that names the endpoint and the backend's schema.
 
 Usage is measured on every endpoint whose answers report any.
 """
@@ -62,7 +62,7 @@ def _rows() -> Iterator[str]:
 def _cell(schema: str, factories: Mapping[str, Factory]) -> str:
     factory = factories.get(schema)
     if factory is None:
-        return "–"
+        return "-"
     translator = factory(
         Target(schema=VersionedAPISchema(name=schema), model_override="", now=lambda: 0.0, new_id=lambda: "")
     )
@@ -74,7 +74,7 @@ def _cell(schema: str, factories: Mapping[str, Factory]) -> str:
 def _paths() -> Iterator[str]:
     """The paths that an endpoint has beside its own."""
     yield from ("", "## Paths", "")
-    yield "With the default prefixes; `--root-prefix` and `--endpoint-prefixes` move them, aliases with OpenAI's family."
+    yield "With the default prefixes; `--root-prefix` and `--endpoint-prefixes` move them; aliases go with OpenAI's."
     yield from ("", "| endpoint | also at |", "|---|---|")
     for own, *aliases in _paths_of().values():
         if aliases:

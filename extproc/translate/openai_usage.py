@@ -73,7 +73,11 @@ def chat_usage(usage: object) -> TokenUsage:
 
 
 def embeddings_usage(usage: object) -> TokenUsage:
-    """Usage of embeddings: input and total; there is no output (contract, embeddings 10.2)."""
+    """Usage of embeddings: input and total; there is no output (contract, embeddings 10.2).
+
+    All tokens are input, so a backend that only reports their total has reported the input as well.
+    """
     if not isinstance(usage, dict):
         return NO_USAGE
-    return TokenUsage(input=as_count(usage.get("prompt_tokens")), total=as_count(usage.get("total_tokens")))
+    prompt, total = as_count(usage.get("prompt_tokens")), as_count(usage.get("total_tokens"))
+    return TokenUsage(input=total if prompt is None else prompt, total=total)

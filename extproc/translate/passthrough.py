@@ -162,6 +162,9 @@ class PassThrough:
             self._reader = SSEReader()
         else:
             self._observes = self._observer.reads(content_type)
+            if not self._observes:
+                # How it begins says nothing: sound, for instance, may begin with any byte.
+                self._document = True
         return []
 
     def response_body(self, piece: bytes, *, end_of_stream: bool) -> TranslatedResponse:

@@ -11,6 +11,7 @@ from extproc.translate import audio, images, rerank
 from extproc.translate.base import Factory, Target, Translator
 from extproc.translate.chat.factory import CHAT
 from extproc.translate.completions import COMPLETIONS
+from extproc.translate.count_tokens import bedrock as count_tokens_bedrock
 from extproc.translate.count_tokens import native as count_tokens_native
 from extproc.translate.count_tokens import others as count_tokens_others
 from extproc.translate.embeddings.factory import EMBEDDINGS
@@ -35,7 +36,11 @@ BY_OPERATION: Final[Mapping[Operation, Mapping[str, Factory]]] = {
     Operation.IMAGE_EDIT: images.EDITS,
     Operation.RERANK: rerank.RERANK,
     Operation.MESSAGES: {**messages_carried.CARRIED, **messages_native.NATIVE, **BEDROCK},
-    Operation.COUNT_TOKENS: {**count_tokens_others.OTHERS, **count_tokens_native.NATIVE},
+    Operation.COUNT_TOKENS: {
+        **count_tokens_others.OTHERS,
+        **count_tokens_native.NATIVE,
+        **count_tokens_bedrock.BEDROCK,
+    },
     Operation.TOKENIZE: TOKENIZE,
 }
 

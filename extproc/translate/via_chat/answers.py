@@ -6,6 +6,10 @@ only what is no answer at all is refused.
 NB: annotations are evaluated here, the decoders are built from them.
 """
 
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final, TypeVar
+
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
@@ -56,12 +60,19 @@ class Message(Struct, frozen=True, kw_only=True):
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """Attributes: ``message`` is in documents, ``delta`` in chunks of a stream."""
+    """One of the answers.
+
+    Attributes:
+        message: in documents.
+        delta: in chunks of a stream.
+        logprobs: as the backend has them.
+    """
 
     index: int = 0
     message: Message | None = None
     delta: Message | None = None
     finish_reason: str | None = None
+    logprobs: object = None
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -111,26 +122,64 @@ def read_answer(data: bytes) -> Answer | None:
         value = _lenient.decode(data)
     except _UNREADABLE:
         return None
-    return _as_far_as_possible(value) if isinstance(value, dict) else None
+    return _as_far_as_possible(value, Answer) if isinstance(value, dict) else None
 
 
-def _as_far_as_possible(value: dict[str, object]) -> Answer:
-    """An answer of what has the right type; a choice counts as a whole or not at all."""
+_NESTED: Final[Mapping[tuple[type[Struct], str], type[Struct]]] = {
+    (Answer, "choices"): Choice,
+    (Choice, "message"): Message,
+    (Choice, "delta"): Message,
+    (Message, "thinking_blocks"): ThinkingBlock,
+    (Message, "tool_calls"): ToolCall,
+    (ToolCall, "function"): FunctionCall,
+}
+"""Members that are structs, or lists of them."""
+_LISTS: Final = frozenset({"choices", "thinking_blocks", "tool_calls"})
+
+_S = TypeVar("_S", bound=Struct)
+
+
+def _as_far_as_possible(value: dict[str, object], kind: type[_S]) -> _S:
+    """The struct, with those of its members that have the right type."""
     known: dict[str, object] = {}
-    for field in msgspec.structs.fields(Answer):
-        if field.name in value and field.name != "choices":
-            try:
-                known[field.name] = msgspec.convert(value[field.name], field.type)
-            except msgspec.ValidationError:
-                continue
-    choices = value.get("choices")
-    kept = []
-    for each in choices if isinstance(choices, list) else ():
-        try:
-            kept.append(msgspec.convert(each, Choice))
-        except msgspec.ValidationError:
+    for field in msgspec.structs.fields(kind):
+        if (given := value.get(field.name)) is None:
             continue
-    return Answer(**known, choices=kept)  # type: ignore[arg-type]
+        nested = _NESTED.get((kind, field.name))
+        if nested is None:
+            with suppress(msgspec.ValidationError):
+                known[field.name] = msgspec.convert(_respelled(field.name, given), field.type)
+        elif isinstance(given, list) and field.name in _LISTS:
+            known[field.name] = [_as_far_as_possible(each, nested) for each in given if isinstance(each, dict)]
+        elif isinstance(given, dict) and field.name not in _LISTS:
+            known[field.name] = _as_far_as_possible(given, nested)
+    return kind(**known)
+
+
+def _respelled(name: str, given: object) -> object:
+    """A value that some backends put otherwise: content in parts, arguments that are not in a text."""
+    if name == "content" and isinstance(given, list):
+        texts = [each.get("text") for each in given if isinstance(each, dict)]
+        return "".join(text for text in texts if isinstance(text, str))
+    return msgspec.json.encode(given).decode() if name == "arguments" and isinstance(given, dict) else given
+
+
+def read_error(data: bytes, answer: Answer) -> ErrorObject | None:
+    """The error that stands in the place of an answer; ``None`` when there is none.
+
+    Args:
+        data: what ``answer`` was read from. Some servers give an error no object of its own.
+        answer: the document, or a chunk.
+    """
+    if answer.error:
+        return read_error_object(answer.error)
+    if answer.choices or b'"error"' not in data:
+        return None
+    try:
+        flat = _lenient.decode(data)
+    except _UNREADABLE:
+        return None
+    return read_error_object(flat) if flat.get("object") == "error" or flat.get("type") == "error" else None
 
 
 def read_error_object(error: object) -> ErrorObject:

@@ -13,9 +13,11 @@ import msgspec
 
 from extproc.endpoints.base import ParsedRequest
 from extproc.errors import UnprocessableRequest, UnreadableAnswer
-from extproc.formats.sse import SSEReader
+from extproc.formats.sse import SSEEvent, SSEReader
 from extproc.translate.base import Headers, TranslatedRequest, TranslatedResponse, Translator
-from extproc.translate.via_chat.answers import Answer, ErrorObject, read_answer, read_error_object
+from extproc.translate.openai_errors import MAX_MESSAGE_BYTES, MAX_TYPE_LENGTH
+from extproc.translate.openai_usage import chat_usage
+from extproc.translate.via_chat.answers import Answer, ErrorObject, read_answer, read_error
 from extproc.usage import NO_USAGE, TokenUsage
 
 
@@ -52,7 +54,11 @@ class Carrier(Protocol):
         ...
 
     def document(self, answer: Answer, usage: TokenUsage) -> bytes:
-        """The client's document of a whole answer."""
+        """The client's document of a whole answer.
+
+        Raises:
+            UnreadableAnswer: it is no answer.
+        """
         ...
 
     def stream(self) -> StreamWriter: ...
@@ -80,10 +86,14 @@ class ViaChat:
         self._model_override = model_override
         self._model = model_override
         self._usage = NO_USAGE
+        # Of it, what the chunks up to the end of the stream have told: what follows that is metered, but not shown.
+        self._told_usage = NO_USAGE
         self._held: list[bytes] = []
         self._reader: SSEReader | None = None
         self._writer: StreamWriter | None = None
         self._document: bool | None = None
+        # Whether there was a choice. Without one there is no answer, however the stream ends.
+        self._answered = False
         # A stream may end without a word of its own, once the model has said why it stopped.
         self._stopped = False
         self._ended = False
@@ -117,10 +127,11 @@ class ViaChat:
         if chat.usage is not NO_USAGE:
             self._usage = self._usage.merge(chat.usage)
         if self._reader is not None and self._writer is not None:
+            known = self._usage
             self._read_stream(self._reader, self._writer, data, end_of_stream=end_of_stream)
             return TranslatedResponse(
                 body=self._writer.take(),
-                usage=chat.usage,
+                usage=chat.usage if self._usage is known else self._usage,
                 model=self._model,
                 complete=self._ended,
                 failure=self._failure or chat.failure,
@@ -148,7 +159,7 @@ class ViaChat:
             if event.data == b"[DONE]":
                 self._finish(writer)
             elif event.data:
-                self._read_chunk(writer, event.data)
+                self._read_chunk(writer, event)
         if end_of_stream and not self._ended:
             if self._stopped:
                 self._finish(writer)
@@ -164,42 +175,59 @@ class ViaChat:
     def _tell_whole(self, writer: StreamWriter, document: bytes) -> None:
         """Give a document as a stream."""
         answer = read_answer(document)
-        if answer is None or answer.error is not None or answer.first is None:
-            error = ErrorObject("", "") if answer is None else read_error_object(answer.error)
-            self._fail(writer, error if error.message else ErrorObject("stream_error", "the backend sent no answer"))
+        if answer is not None and (error := read_error(document, answer)) is not None:
+            self._fail(writer, error)
             return
-        choices = [msgspec.structs.replace(each, delta=each.message) for each in answer.choices or ()]
-        writer.chunk(msgspec.structs.replace(answer, choices=choices))
+        if answer is not None:
+            if self._usage is NO_USAGE:
+                # It was called a stream, so nobody has looked for a report.
+                self._usage = chat_usage(answer.usage)
+            choices = [msgspec.structs.replace(each, delta=each.message) for each in answer.choices or ()]
+            self._tell(writer, msgspec.structs.replace(answer, choices=choices))
         self._finish(writer)
 
-    def _read_chunk(self, writer: StreamWriter, data: bytes) -> None:
-        answer = read_answer(data)
-        if answer is None:
+    def _read_chunk(self, writer: StreamWriter, event: SSEEvent) -> None:
+        answer = read_answer(event.data)
+        error = None if answer is None else read_error(event.data, answer)
+        if error is None and event.event == b"error":
+            # In whatever shape it is.
+            error = ErrorObject("", event.data[:MAX_MESSAGE_BYTES].decode(errors="replace"))
+        if error is not None:
+            self._fail(writer, error)
+        elif answer is None:
             self._fail(writer, ErrorObject("stream_error", "the backend sent an event that is not JSON"))
-        elif answer.error is not None:
-            self._fail(writer, read_error_object(answer.error))
         else:
-            first = answer.first
-            self._stopped = self._stopped or (first is not None and first.finish_reason is not None)
-            writer.chunk(answer)
+            self._tell(writer, answer)
+
+    def _tell(self, writer: StreamWriter, answer: Answer) -> None:
+        if (first := answer.first) is not None:
+            self._answered = True
+            self._stopped = self._stopped or first.finish_reason is not None
+        if answer.usage is not None:
+            self._told_usage = self._told_usage.merge(chat_usage(answer.usage))
+        writer.chunk(answer)
 
     def _finish(self, writer: StreamWriter) -> None:
+        if not self._answered:
+            self._fail(writer, ErrorObject("stream_error", "the backend sent no answer"))
+            return
         self._ended = True
-        writer.finish(self._usage)
+        writer.finish(self._told_usage)
 
     def _fail(self, writer: StreamWriter, error: ErrorObject) -> None:
         self._ended = True
-        self._failure = error.type or "stream_error"
+        self._failure = error.type[:MAX_TYPE_LENGTH] or "stream_error"
         writer.fail(error)
 
     def response_error(self, status: str, headers: Mapping[str, str], body: bytes) -> TranslatedResponse:
         chat = self._chat.response_error(status, headers, body)
         data = body if chat.body is None else chat.body
         answer = read_answer(data)
-        error = ErrorObject("", "") if answer is None else read_error_object(answer.error)
-        if not error.message:
+        error = (None if answer is None else read_error(data, answer)) or ErrorObject("", "")
+        if not error.message.strip():
             # Not an error of the API that it claims to have; the client still has to learn what came.
-            error = ErrorObject(error.type, data.decode(errors="replace"), error.code)
+            text = body[:MAX_MESSAGE_BYTES].decode(errors="replace").strip()
+            error = ErrorObject(error.type, text or f"the backend answered with status {status}", error.code)
         return TranslatedResponse(
             body=self._carrier.error(status, error), headers=(("content-type", "application/json"),)
         )
@@ -209,6 +237,6 @@ def _read_document(data: bytes) -> Answer:
     answer = read_answer(data)
     if answer is None:
         raise UnreadableAnswer("it is not a JSON object")
-    if answer.error is not None:
-        raise UnreadableAnswer(f"it is an error: {read_error_object(answer.error).message}")
+    if (error := read_error(data, answer)) is not None:
+        raise UnreadableAnswer(f"it is an error: {error.message[:MAX_MESSAGE_BYTES]}")
     return answer

@@ -2,12 +2,15 @@
 
 import json
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from extproc.endpoints.base import Operation
+from extproc.endpoints.table import EndpointTable
 from extproc.errors import ConfigRejected
 from extproc.runtime import build_runtime
 from filter_config.cel import CELError, compile_cost
@@ -36,6 +39,7 @@ from tests.support.field_reports import (
     triple,
     watched,
 )
+from tests.support.forms import CONTENT_TYPE, form
 from tests.support.playbook import BACKEND, SECOND_BACKEND, cost, openai_backend, response_trailers
 
 DETAILS = {
@@ -53,19 +57,110 @@ def body_of(path: str) -> bytes:
     return b'{"model":"m","input":"a"}' if path == EMBEDDINGS else b'{"model":"m","prompt":"a","messages":[]}'
 
 
-@pytest.mark.parametrize("path", PATHS)
+# --- every endpoint ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """A request, the answer of a backend of the same API, and what that costs.
+
+    Attributes:
+        body: beside the model, or the whole of a body that is not JSON.
+        answer: beside the model, or the whole of an answer that is not JSON.
+    """
+
+    body: dict[str, Any] | bytes
+    answer: dict[str, Any] | bytes
+    costs: dict[str, int]
+    schema: str = "OpenAI"
+    content_type: str = "application/json"
+
+    @property
+    def request(self) -> bytes:
+        return self.body if isinstance(self.body, bytes) else json.dumps({"model": "m", **self.body}).encode()
+
+    @property
+    def reply(self) -> bytes:
+        return self.answer if isinstance(self.answer, bytes) else json.dumps({"model": "m-1", **self.answer}).encode()
+
+
+INPUT_AND_OUTPUT = {"input_tokens": 11, "output_tokens": 4, "total_tokens": 15}
+ONLY_INPUT = {"in": 11, "out": 0, "total": 11}
+USER = {"messages": [{"role": "user", "content": "a"}], "max_tokens": 5}
+SERVED: dict[Operation, Served] = {
+    Operation.CHAT: Served(body=USER, answer=answer(CHAT), costs=TRIPLE),
+    Operation.COMPLETION: Served(body={"prompt": "a"}, answer=answer(COMPLETIONS), costs=TRIPLE),
+    Operation.EMBEDDINGS: Served(body={"input": "a"}, answer=answer(EMBEDDINGS), costs=triple(EMBEDDINGS)),
+    Operation.RESPONSES: Served(
+        body={"input": "a"},
+        answer={"object": "response", "status": "completed", "output": [], "usage": INPUT_AND_OUTPUT},
+        costs=TRIPLE,
+    ),
+    Operation.RESPONSES_INPUT_TOKENS: Served(
+        body={"input": "a"}, answer={"object": "response.input_tokens", "input_tokens": 11}, costs=ONLY_INPUT
+    ),
+    # Sound reports nothing.
+    Operation.SPEECH: Served(body={"input": "a", "voice": "b"}, answer=b"ID3\x00", costs=ZERO),
+    Operation.TRANSCRIPTION: Served(
+        body=form(("model", "m"), ("file", b"a")),
+        answer={"text": "a", "usage": {"type": "tokens", **INPUT_AND_OUTPUT}},
+        costs=TRIPLE,
+        content_type=CONTENT_TYPE,
+    ),
+    Operation.TRANSLATION: Served(
+        body=form(("model", "m"), ("file", b"a")),
+        answer={"text": "a", "usage": {"type": "tokens", **INPUT_AND_OUTPUT}},
+        costs=TRIPLE,
+        content_type=CONTENT_TYPE,
+    ),
+    Operation.IMAGE_GENERATION: Served(
+        body={"prompt": "a"},
+        answer={"created": 1, "data": [{"b64_json": "AA=="}], "usage": INPUT_AND_OUTPUT},
+        costs=TRIPLE,
+    ),
+    Operation.IMAGE_EDIT: Served(
+        body=form(("model", "m"), ("prompt", "a"), ("image", b"a")),
+        answer={"created": 1, "data": [{"b64_json": "AA=="}], "usage": INPUT_AND_OUTPUT},
+        costs=TRIPLE,
+        content_type=CONTENT_TYPE,
+    ),
+    Operation.RERANK: Served(
+        body={"query": "a", "documents": ["b"]},
+        answer={"results": [], "meta": {"tokens": {"input_tokens": 11, "output_tokens": 4}}},
+        costs=TRIPLE,
+        schema="Cohere",
+    ),
+    Operation.MESSAGES: Served(
+        body=USER,
+        answer={"type": "message", "content": [], "usage": {"input_tokens": 11, "output_tokens": 4}},
+        costs=TRIPLE,
+        schema="Anthropic",
+    ),
+    Operation.COUNT_TOKENS: Served(body=USER, answer={"input_tokens": 11}, costs=ONLY_INPUT, schema="Anthropic"),
+    # Nothing is charged for a count of vLLM's (contract, tokenize 15.2).
+    Operation.TOKENIZE: Served(body={"prompt": "a"}, answer={"count": 11, "tokens": [1] * 11}, costs=ZERO),
+}
+ENDPOINTS = EndpointTable.build().endpoints
+
+
+def test_no_endpoint_is_missing_below(gateway):
+    assert gateway.processor._context.options.endpoints.endpoints.keys() == ENDPOINTS.keys()
+    assert {endpoint.operation for endpoint in ENDPOINTS.values()} == SERVED.keys() == set(Operation)
+
+
+@pytest.mark.parametrize("path", ENDPOINTS)
 @pytest.mark.parametrize("coding", [None, *CODINGS, "GZIP", "x-gzip", " br ", "identity"])
 @pytest.mark.parametrize("cased", ["content-encoding", "content-type"])
-def test_every_endpoint_reads_every_coding(gateway, path, coding, cased):
+def test_every_endpoint_reads_every_coding(open_gateway, path, coding, cased):
     """BR-16, BR-18: an encoded answer costs what the same answer costs in plain, on every endpoint there is."""
-    assert set(gateway.processor._context.options.endpoints.endpoints) >= set(PATHS)
-    exchange = gateway.start(body_of(path), path)
+    served = SERVED[ENDPOINTS[path].operation]
+    gateway = open_gateway({**CONFIG, "backends": [openai_backend(schema={"name": served.schema, "prefix": "v1"})]})
+    exchange = gateway.start(served.request, path, {"content-type": served.content_type})
     headers = {"content-type": "Application/JSON; Charset=UTF-8" if cased == "content-type" else "application/json"}
     exchange.response(headers | ({"content-encoding": coding} if coding else {}))
-    plain = json.dumps(answer(path)).encode()
-    encoded = CODINGS.get((coding or "").strip().lower().removeprefix("x-"), bytes)(plain)
+    encoded = CODINGS.get((coding or "").strip().lower().removeprefix("x-"), bytes)(served.reply)
     reply = exchange.piece(encoded, eos=True)
-    assert {key: reply.metadata[key] for key in TRIPLE} == triple(path)
+    assert {key: reply.metadata[key] for key in TRIPLE} == served.costs
     # The body goes on as it came, so its header does too.
     assert (reply.body, reply.remove) == (None, [])
 

@@ -19,10 +19,10 @@ NOON = datetime(2026, 1, 2, 12, 0, 0, 345678, tzinfo=UTC)
 
 @pytest.fixture(autouse=True)
 def restored_logging():
-    root = logging.getLogger()
+    root, before = logging.getLogger(), structlog.get_config()
     handlers, level = root.handlers, root.level
     yield
-    structlog.reset_defaults()
+    structlog.configure(**before)
     root.handlers, root.level = handlers, level
 
 

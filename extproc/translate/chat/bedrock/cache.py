@@ -7,7 +7,6 @@ from typing import Final, Protocol
 
 from msgspec import UNSET
 
-from extproc.endpoints.chat_request import CacheControl
 from extproc.errors import UnprocessableRequest
 from extproc.translate.chat.bedrock import wire
 
@@ -17,9 +16,14 @@ MAX_CACHE_POINTS: Final = 4
 _TTLS: Final = frozenset({"5m", "1h"})
 
 
+class _CacheControl(Protocol):
+    @property
+    def ttl(self) -> str | None: ...
+
+
 class _Cacheable(Protocol):
     @property
-    def cache_control(self) -> CacheControl | None: ...
+    def cache_control(self) -> _CacheControl | None: ...
 
     @property
     def cached(self) -> bool: ...

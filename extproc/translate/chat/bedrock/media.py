@@ -15,13 +15,15 @@ from extproc.errors import UnprocessableRequest
 from extproc.formats.datauri import DataURI, DataURIError, checked_base64, is_data_uri, read_data_uri
 from extproc.translate.chat.bedrock import wire
 
-_IMAGES: Final[Mapping[str, str]] = {
+IMAGES: Final[Mapping[str, str]] = {
     "image/png": "png",
     "image/jpeg": "jpeg",
     "image/jpg": "jpeg",
     "image/gif": "gif",
     "image/webp": "webp",
 }
+"""Media types of images → Converse's ``format``."""
+
 _VIDEOS: Final[Mapping[str, str]] = {
     "video/mp4": "mp4",
     "video/quicktime": "mov",
@@ -33,7 +35,7 @@ _VIDEOS: Final[Mapping[str, str]] = {
     "video/x-ms-wmv": "wmv",
     "video/3gpp": "three_gp",
 }
-_DOCUMENTS: Final[Mapping[str, str]] = {
+DOCUMENTS: Final[Mapping[str, str]] = {
     "application/pdf": "pdf",
     "text/csv": "csv",
     "application/csv": "csv",
@@ -45,7 +47,9 @@ _DOCUMENTS: Final[Mapping[str, str]] = {
     "text/plain": "txt",
     "text/markdown": "md",
 }
-_DOCUMENT_FORMATS: Final = frozenset(_DOCUMENTS.values())
+"""Media types of documents → Converse's ``format``."""
+
+_DOCUMENT_FORMATS: Final = frozenset(DOCUMENTS.values())
 # Types that say nothing, so that the file's name decides.
 _VAGUE: Final = frozenset({"", "application/octet-stream"})
 _PDF_IN_BASE64: Final = "JVBERi"
@@ -63,9 +67,9 @@ def image_block(url: str, *, where: str) -> wire.ImageBlock:
         UnprocessableRequest: it is another kind of address, or of a type that Converse does not take.
     """
     uri = _data_uri(url, "image", where=where)
-    if uri.media_type not in _IMAGES:
+    if uri.media_type not in IMAGES:
         raise UnprocessableRequest(f"unsupported image format {uri.media_type or 'without a media type'} in {where}")
-    return wire.ImageBlock(wire.Image(format=_IMAGES[uri.media_type], source=wire.Bytes(uri.data)))
+    return wire.ImageBlock(wire.Image(format=IMAGES[uri.media_type], source=wire.Bytes(uri.data)))
 
 
 def video_block(url: str, *, where: str) -> wire.VideoBlock:
@@ -96,17 +100,17 @@ def file_block(file: File, names: set[str], *, where: str) -> wire.DocumentBlock
     if is_data_uri(file.file_data):
         uri = _data_uri(file.file_data, "file", where=f"{where}.file_data")
     else:
-        uri = DataURI("", _base64(file.file_data, where=f"{where}.file_data"))
-    if uri.media_type in _IMAGES:
-        return wire.ImageBlock(wire.Image(format=_IMAGES[uri.media_type], source=wire.Bytes(uri.data)))
-    name = _document_name(file.filename or "", names)
+        uri = DataURI("", standard_base64(file.file_data, where=f"{where}.file_data"))
+    if uri.media_type in IMAGES:
+        return wire.ImageBlock(wire.Image(format=IMAGES[uri.media_type], source=wire.Bytes(uri.data)))
+    name = document_name(file.filename or "", names)
     format_ = _document_format(uri, file.filename or "", where=where)
     return wire.DocumentBlock(wire.Document(format=format_, name=name, source=wire.Bytes(uri.data)))
 
 
 def _document_format(uri: DataURI, filename: str, *, where: str) -> str:
-    if uri.media_type in _DOCUMENTS:
-        return _DOCUMENTS[uri.media_type]
+    if uri.media_type in DOCUMENTS:
+        return DOCUMENTS[uri.media_type]
     suffix = PurePath(filename).suffix.lower().removeprefix(".")
     if uri.media_type in _VAGUE:
         if suffix in _DOCUMENT_FORMATS:
@@ -116,8 +120,8 @@ def _document_format(uri: DataURI, filename: str, *, where: str) -> str:
     raise UnprocessableRequest(f"unsupported file format {uri.media_type or suffix or 'without a name'} in {where}")
 
 
-def _document_name(filename: str, names: set[str]) -> str:
-    """The name without its suffix, as the service takes it, and unlike those before it."""
+def document_name(filename: str, names: set[str]) -> str:
+    """The name without its suffix, as the service takes it, and unlike those before it, to which it is added."""
     path = PurePath(filename.replace("\\", "/"))
     stem = path.stem if path.suffix.lower().removeprefix(".") in _DOCUMENT_FORMATS else path.name
     base = " ".join(_NOT_IN_NAMES.sub(" ", stem)[:_MAX_NAME].split()) or _UNNAMED
@@ -140,7 +144,12 @@ def _data_uri(text: str, kind: str, *, where: str) -> DataURI:
     return uri
 
 
-def _base64(text: str, *, where: str) -> str:
+def standard_base64(text: str, *, where: str) -> str:
+    """The text, which must be base64.
+
+    Raises:
+        UnprocessableRequest: it is not.
+    """
     try:
         return checked_base64(text)
     except DataURIError as error:

@@ -40,7 +40,7 @@ def build_request(request: ChatRequest, *, model: str, stream: bool) -> bytes:
 def _converse(request: ChatRequest, model: str, *, stream: bool) -> wire.ConverseRequest:
     conversation = Conversation()
     conversation.add_all(request.messages or ())
-    tools = _tools(request, conversation)
+    tools = convert_tools(request, conversation)
     choice = _tool_choice(request, model)
     limit_cache_points(tools, conversation.system, conversation.messages)
     return wire.ConverseRequest(
@@ -148,11 +148,14 @@ def _output_config(response_format: object) -> wire.OutputConfig | UnsetType:
 # --- tools ---
 
 
-def _tools(request: ChatRequest, conversation: Conversation) -> list[wire.ToolBlock]:
+def convert_tools(request: ChatRequest, conversation: Conversation) -> list[wire.ToolBlock]:
     """The tools, which Bedrock demands as soon as the history holds calls or results (contract, chat 8.4).
 
     With ``tool_choice`` ``none``, which Converse does not know, they are left out where they can be. Where the client
     sends none and the history needs them, they are made from the names in it.
+
+    Raises:
+        UnprocessableRequest: Converse does not have such a tool; the text names it.
     """
     tools: list[wire.ToolBlock] = []
     for number, tool in enumerate(request.tools or ()):

@@ -5,7 +5,9 @@ Content blocks are unions on the wire: an object with one member, whose name say
 
 from __future__ import annotations
 
-from msgspec import UNSET, Struct, UnsetType
+from collections.abc import Sequence
+
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from extproc.formats.jsonvalue import JSONObject
 
@@ -49,14 +51,39 @@ class VideoBlock(Struct, frozen=True):
     video: Video
 
 
+class Citations(Struct, frozen=True):
+    """Whether the model is to say where in a document, or a search result, it has found what it says."""
+
+    enabled: bool
+
+
+class DocumentContent(Struct, frozen=True):
+    """A document in chunks, which are cited by their number."""
+
+    content: list[Text]
+
+
 class Document(Struct, frozen=True, kw_only=True):
-    format: str
+    format: str | UnsetType = UNSET
     name: str
-    source: Bytes
+    source: Bytes | DocumentContent
+    context: str | UnsetType = UNSET
+    citations: Citations | UnsetType = UNSET
 
 
 class DocumentBlock(Struct, frozen=True):
     document: Document
+
+
+class SearchResult(Struct, frozen=True, kw_only=True):
+    source: str
+    title: str
+    content: list[Text]
+    citations: Citations | UnsetType = UNSET
+
+
+class SearchResultBlock(Struct, frozen=True, rename="camel"):
+    search_result: SearchResult
 
 
 class ReasoningText(Struct, frozen=True, kw_only=True):
@@ -77,7 +104,7 @@ class ReasoningBlock(Struct, frozen=True, rename="camel"):
 
 class ToolUse(Struct, frozen=True, kw_only=True, rename="camel"):
     name: str
-    input: JSONObject
+    input: JSONObject | Raw
     tool_use_id: str
 
 
@@ -85,8 +112,14 @@ class ToolUseBlock(Struct, frozen=True, rename="camel"):
     tool_use: ToolUse
 
 
+ToolResultContent = Text | ImageBlock | DocumentBlock | SearchResultBlock
+
+
 class ToolResult(Struct, frozen=True, kw_only=True, rename="camel"):
-    content: list[Text]
+    """Attributes: ``status``: ``error`` for a call that has failed; the service refuses null."""
+
+    content: Sequence[ToolResultContent]
+    status: str | UnsetType = UNSET
     tool_use_id: str
 
 
@@ -95,7 +128,15 @@ class ToolResultBlock(Struct, frozen=True, rename="camel"):
 
 
 ContentBlock = (
-    Text | CachePointBlock | ImageBlock | VideoBlock | DocumentBlock | ReasoningBlock | ToolUseBlock | ToolResultBlock
+    Text
+    | CachePointBlock
+    | ImageBlock
+    | VideoBlock
+    | DocumentBlock
+    | SearchResultBlock
+    | ReasoningBlock
+    | ToolUseBlock
+    | ToolResultBlock
 )
 
 
@@ -116,13 +157,14 @@ class ServiceTier(Struct, frozen=True):
 
 
 class InputSchema(Struct, frozen=True):
-    json: JSONObject
+    json: JSONObject | Raw
 
 
 class ToolSpec(Struct, frozen=True, kw_only=True, rename="camel"):
     description: str | UnsetType = UNSET
     input_schema: InputSchema
     name: str
+    strict: bool | UnsetType = UNSET
 
 
 class ToolSpecBlock(Struct, frozen=True, rename="camel"):
@@ -171,7 +213,8 @@ class TextFormat(Struct, frozen=True, kw_only=True):
 
 
 class OutputConfig(Struct, frozen=True, kw_only=True, rename="camel"):
-    text_format: TextFormat
+    text_format: TextFormat | UnsetType = UNSET
+    effort: str | UnsetType = UNSET
 
 
 class GuardrailConfig(Struct, frozen=True, kw_only=True, rename="camel"):

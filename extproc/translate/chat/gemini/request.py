@@ -92,7 +92,7 @@ def build_body(request: ChatRequest, *, model: str) -> bytes:
     conversation = read_messages(request.messages or (), gemini)
     body = GenerateContentRequest(
         contents=conversation.contents or None,
-        tools=_tools(request.tools or (), gemini, schemas) or None,
+        tools=convert_tools(request.tools or (), gemini, schemas) or None,
         tool_config=_tool_config(request.tool_choice),
         generation_config=generation_config(request, gemini, schemas),
         system_instruction=Content(parts=conversation.system) if conversation.system else UNSET,
@@ -114,8 +114,12 @@ def _safety_setting(given: chat.SafetySetting) -> SafetySetting:
 # --- tools ---
 
 
-def _tools(tools: Sequence[chat.Tool], model: GeminiModel, schemas: SchemaConverter) -> list[Tool]:
-    """Search tools in the client's order, then all functions."""
+def convert_tools(tools: Sequence[chat.Tool], model: GeminiModel, schemas: SchemaConverter) -> list[Tool]:
+    """Search tools in the client's order, then all functions.
+
+    Raises:
+        UnprocessableRequest: Gemini does not have such a tool; the text names it.
+    """
     found: list[Tool] = []
     functions: list[FunctionDeclaration] = []
     for number, tool in enumerate(tools):
