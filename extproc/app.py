@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 import structlog
 
+import extproc
+from extproc.admin.console import Console
 from extproc.admin.pages import HealthUnknown, Pages, build_app
 from extproc.admin.server import AdminListenError, AdminServer, listen
-from extproc.admin.status import config_page, readiness
+from extproc.admin.status import config_page, config_summary, readiness
 from extproc.credentials import CredentialKeeper
 from extproc.decoder import Decoder
 from extproc.exchange.stream import Processor
@@ -31,6 +33,7 @@ from extproc.loops import loop_factory
 from extproc.options import endpoint_table, exchange_options
 from extproc.reload import ConfigError, ConfigManager, Source, VersionRule
 from extproc.settings import Settings
+from extproc.telemetry.ledger import Ledger
 from extproc.telemetry.metrics import Metrics
 from extproc.transport.base import HealthCheckError, ListenError, Probe, Server
 from extproc.transport.engines import ENGINES
@@ -72,6 +75,7 @@ class App:
         self._drain = asyncio.Event()
         self._hurry = asyncio.Event()
         self.metrics = Metrics(environ)
+        self.ledger = Ledger() if settings.console else None
         self._endpoints = endpoint_table(settings)
         self._failure = ""
         self._fleet: Fleet | None = None
@@ -99,7 +103,9 @@ class App:
         settings = self._settings
         if settings.workers == 1:
             self._credentials = CredentialKeeper(self.metrics)
-            self.processor = Processor(metrics=self.metrics, options=exchange_options(settings, self._endpoints))
+            self.processor = Processor(
+                metrics=self.metrics, options=exchange_options(settings, self._endpoints), ledger=self.ledger
+            )
             self._grpc = ENGINES[settings.transport](
                 self.processor, is_serving=self.is_serving, max_message=settings.max_recv_msg_size, tls=settings.tls
             )
@@ -110,7 +116,7 @@ class App:
             # Workers load it; what is wrong with it is better said before there are any.
             server_context(settings.tls)
         self.processor = self._grpc = self._fleet = Fleet(
-            settings, metrics=self.metrics, environ=self._environ, on_failure=self._give_up
+            settings, metrics=self.metrics, environ=self._environ, on_failure=self._give_up, ledger=self.ledger
         )
 
     def is_serving(self) -> bool:
@@ -278,6 +284,28 @@ class App:
                 **({} if fleet is None else fleet.describe()),
             },
             refresh=None if fleet is None else fleet.refresh,
+            console=None if self.ledger is None else self._console(self.ledger),
+        )
+
+    def _console(self, ledger: Ledger) -> Console:
+        fleet = self._fleet
+        return Console(
+            ledger=ledger,
+            peers=self._settings.console_peers,
+            process=lambda: {
+                "version": extproc.__version__,
+                "claimed": self._settings.version_string,
+                "started_at": round(self._started_at, 3),
+                "ready": self.is_ready(),
+                "draining": self._draining,
+                "requests_in_flight": self.processor.requests_in_flight,
+                "workers": None if fleet is None else fleet.describe()["workers"],
+            },
+            config=lambda: config_summary(
+                self._configs.status,
+                now=time.time(),
+                credentials=None if self._credentials is None else self._credentials.states(),
+            ),
         )
 
 

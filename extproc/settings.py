@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, get_type_hints
 
+from extproc.admin.peers import Peers
 from extproc.flags import Flag, Kind, convert, pairs, parse_flags
 from extproc.golang import MAX_INT64, format_duration, quote
 from extproc.paths import EndpointPrefixes
@@ -84,6 +85,7 @@ _MCP: Final = "the MCP proxy"
 _SEED: Final = Secret("default-insecure-seed")
 _NO_SECRET: Final = Secret("")
 _PREFIXES: Final = EndpointPrefixes()
+_LOOPBACK: Final = Peers()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +195,18 @@ class Settings:
         float, Knob(Kind.DURATION, "How long the streams in flight may take after that; then they are cut.")
     ] = 30.0
     admin_host: Annotated[str, Knob(Kind.TEXT, "Address of the admin HTTP server; empty means all interfaces.")] = ""
+    console: Annotated[
+        bool, Knob(Kind.SWITCH, "Show the console, a page for people, at / of the admin port. Turn it off with =false.")
+    ] = True
+    console_peers: Annotated[
+        Peers,
+        Knob(
+            Kind.TEXT,
+            "Who else may see the console: networks, separated by commas, or any. By default it is shown only to "
+            "clients on this machine, whatever the admin port listens on.",
+            "loopback",
+        ),
+    ] = _LOOPBACK
     uds_mode: Annotated[int, Knob(Kind.MODE, "File mode of a Unix socket that gRPC is served on.")] = 0o775
     transport: Annotated[
         str,
@@ -332,9 +346,10 @@ _TYPED: Final[tuple[tuple[str, Callable[[str], object], str], ...]] = (
     ("endpoint_prefixes", parse_endpoint_prefixes, "failed to parse endpoint prefixes: "),
     ("transport", _transport, ""),
     ("workers", parse_workers, ""),
+    ("console_peers", Peers.parse, "invalid consolePeers: "),
 )
 MAX_WORKERS: Final = 128
-_EMPTY: Final[Mapping[str, object]] = {"endpoint_prefixes": EndpointPrefixes()}
+_EMPTY: Final[Mapping[str, object]] = {"endpoint_prefixes": EndpointPrefixes(), "console_peers": Peers()}
 _NOT_NEGATIVE: Final = ("max_body_bytes", "drain_seconds", "shutdown_timeout")
 
 

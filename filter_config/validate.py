@@ -38,6 +38,7 @@ _OWN_KEYS: Final = frozenset(
 )
 _COST_TYPES: Final = frozenset(CostType)
 _SCHEMA_NAMES: Final = frozenset(SchemaName)
+_HAS_RESPONSES: Final = (SchemaName.OPENAI, SchemaName.AZURE_OPENAI)
 
 
 def validate(config: Config, findings: Findings) -> Config:
@@ -163,6 +164,9 @@ def _check_schema(backend: Backend, at: str, findings: Findings) -> None:
     if name == SchemaName.AZURE_OPENAI and not backend.schema.version:
         fix = "give the API version, such as 2024-10-21"
         findings.warning(f"{at}.schema.version", "empty: requests go without an api-version of Azure", fix)
+    if backend.schema.chat_only and name not in _HAS_RESPONSES:
+        message = f"has no effect: only {' and '.join(_HAS_RESPONSES)} backends are sent responses as they are"
+        findings.warning(f"{at}.schema.chatOnly", message, "take it out")
     if name in _SCHEMA_NAMES or findings.has_error(f"{at}.schema.name"):
         return
     message = f"unknown schema {shown(name)}: no request can be translated for this backend"

@@ -53,6 +53,24 @@ def decode_object(text: str | bytes) -> JSONObject:
     return value
 
 
+def compact_object(spelled: bytes) -> msgspec.Raw:
+    """A JSON object as it is spelled, without white space, for where it goes on within another document.
+
+    Text that is only copied is not checked by the decoder that found it, so its encoding is checked here.
+
+    Raises:
+        JSONValueError: it is not JSON, not UTF-8, or not an object.
+    """
+    try:
+        spelled.decode()
+        compact = msgspec.json.format(spelled, indent=-1)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise JSONValueError(str(error)) from error
+    if not compact.startswith(b"{"):
+        raise JSONValueError("expected an object")
+    return msgspec.Raw(compact)
+
+
 def _as_spelled(number: str) -> msgspec.Raw:
     return msgspec.Raw(number.encode())
 

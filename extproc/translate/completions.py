@@ -8,7 +8,7 @@ from typing import Final
 from extproc.translate.base import Factory, Target, Translator
 from extproc.translate.observe import UsageObserver
 from extproc.translate.openai_usage import chat_usage
-from extproc.translate.passthrough import PassThrough, azure_path, leave_body, openai_path
+from extproc.translate.passthrough import PassThrough, azure_path, openai_path
 
 
 def openai_completions(target: Target) -> Translator:
@@ -20,12 +20,11 @@ def openai_completions(target: Target) -> Translator:
 
 
 def azure_completions(target: Target) -> Translator:
-    """Azure has this API for deployments of instruct models; as in chat, the body keeps the client's model."""
+    """Azure has this API for deployments of instruct models; the name in the body follows the one in the path."""
     return PassThrough(
         path=azure_path(target.schema.version, "completions"),
         observer=UsageObserver(chat_usage),
         model_override=target.model_override,
-        edit=leave_body,
     )
 
 

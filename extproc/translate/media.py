@@ -16,7 +16,7 @@ from extproc.translate.base import Factory, Target
 from extproc.translate.observe import UNREMARKABLE, Observation, Observer
 from extproc.translate.openai_errors import MAX_TYPE_LENGTH
 from extproc.translate.openai_usage import chat_usage, read_report
-from extproc.translate.passthrough import PassThrough, azure_path, leave_body, name_model, openai_path
+from extproc.translate.passthrough import PassThrough, azure_path, name_model, openai_path
 from extproc.usage import NO_USAGE, TokenUsage, as_count
 
 
@@ -141,12 +141,12 @@ def on_openai_and_azure(suffix: str, observer: Callable[[], Observer]) -> Mappin
         )
 
     def azure(target: Target) -> PassThrough:
-        # As in chat, the path names the deployment, and the body keeps the client's model.
+        # The path names the deployment. The name in the body follows it, as the client's name means nothing there.
         return PassThrough(
             path=azure_path(target.schema.version, suffix),
             observer=observer(),
             model_override=target.model_override,
-            edit=leave_body,
+            edit=name_model_in_form,
         )
 
     return {"OpenAI": openai, "AzureOpenAI": azure}

@@ -59,7 +59,8 @@ def chat_usage(usage: object) -> TokenUsage:
     cached = creation = reasoning = None
     if isinstance(details := usage.get("prompt_tokens_details"), dict):
         cached = as_count(details.get("cached_tokens", 0))
-        creation = as_count(details.get("cache_creation_input_tokens", 0))
+        # The second name is OpenAI's own, which came later.
+        creation = as_count(details.get("cache_creation_input_tokens", details.get("cache_write_tokens", 0)))
     if isinstance(details := usage.get("completion_tokens_details"), dict):
         reasoning = as_count(details.get("reasoning_tokens", 0))
     return TokenUsage(

@@ -189,16 +189,16 @@ class PassThrough:
     def _document_piece(self, piece: bytes, *, end_of_stream: bool) -> TranslatedResponse:
         if self._observes and (self._held_bytes or not end_of_stream):
             self._hold(piece)
-        usage, complete = NO_USAGE, False
+        usage, complete, failure = NO_USAGE, False, ""
         if end_of_stream and self._observes:
             seen = self._observer.document(b"".join(self._held) if self._held_bytes else piece)
             self._held.clear()
             if seen is not None:
                 self._model = seen.model or self._model
-                usage, complete = seen.usage, seen.complete
+                usage, complete, failure = seen.usage, seen.complete, seen.failure
         # Where pieces were announced as rewritten, they go on as they were read.
         body = piece if self._cleans else None
-        return TranslatedResponse(body=body, usage=usage, model=self._model, complete=complete)
+        return TranslatedResponse(body=body, usage=usage, model=self._model, complete=complete, failure=failure)
 
     def _hold(self, piece: bytes) -> None:
         self._held_bytes += len(piece)

@@ -23,6 +23,7 @@ from prometheus_client.registry import Collector
 
 from extproc.runtime import Runtime
 from extproc.settings import Settings
+from extproc.telemetry.ledger import Ledger
 from extproc.telemetry.metrics import Metrics
 from extproc.telemetry.snapshot import Snapshot
 from extproc.workers.door import Door
@@ -95,6 +96,7 @@ class Fleet:
         metrics: what the supervisor itself counts.
         environ: environment variables that are not settings.
         on_failure: called with a text for people when workers die over and over.
+        ledger: takes what ends in the workers; None where nobody looks at it.
         policy: chooses the worker for a connection.
         endurance: see there.
     """
@@ -106,6 +108,7 @@ class Fleet:
         metrics: Metrics,
         environ: Mapping[str, str],
         on_failure: Callable[[str], None],
+        ledger: Ledger | None = None,
         policy: Policy = fewest_connections,
         endurance: Endurance = _ENDURANCE,
     ) -> None:
@@ -113,6 +116,7 @@ class Fleet:
         self._metrics = metrics
         self._environ = environ
         self._on_failure = on_failure
+        self._ledger = ledger
         self._policy = policy
         self._endurance = endurance
         group = secrets.token_hex(4)
@@ -431,6 +435,8 @@ class Fleet:
             self._balance()
 
     def _note(self, seat: Seat, report: Report) -> None:
+        if self._ledger is not None:
+            self._ledger.absorb(report.ended)
         seat.parts.setdefault(report.number, []).append(report.metrics)
         if report.more:
             return

@@ -15,6 +15,7 @@ import msgspec
 
 from extproc.exchange.owners import Owner
 from extproc.settings import Settings
+from extproc.telemetry.ledger import Slot
 from extproc.telemetry.snapshot import Snapshot
 from filter_config.load import Problem
 from filter_config.model import Config
@@ -102,11 +103,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     Attributes:
         metrics: the part.
+        ended: for the ledger, in the last part: what has ended since the last report. The worker keeps none of it.
         number: that of the question; 0 for a report without one.
         more: further parts of the same report follow.
     """
 
     metrics: Snapshot
+    ended: list[Slot] = []
     number: int = 0
     more: bool = True
 

@@ -23,6 +23,7 @@ from extproc.exchange.stream import Processor
 from extproc.options import endpoint_table, exchange_options
 from extproc.runtime import Runtime, build_runtime
 from extproc.telemetry import logs
+from extproc.telemetry.ledger import Ledger
 from extproc.telemetry.metrics import Metrics
 from extproc.telemetry.snapshot import EMPTY
 from extproc.transport.http2.server import Http2Server
@@ -108,8 +109,12 @@ class Worker:
         self.stopped = asyncio.Event()
         self.metrics = Metrics(environ)
         self.credentials = CredentialKeeper(self.metrics)
+        self.ledger = Ledger() if settings.console else None
         self.processor = Processor(
-            metrics=self.metrics, options=exchange_options(settings, endpoint_table(settings)), owner=start.owner
+            metrics=self.metrics,
+            options=exchange_options(settings, endpoint_table(settings)),
+            ledger=self.ledger,
+            owner=start.owner,
         )
         self.links = Links(
             self.processor,
@@ -236,7 +241,8 @@ class Worker:
             spent += time.perf_counter() - started
             await asyncio.sleep(0)
             started = time.perf_counter()
-        self._tell(Report(metrics=EMPTY, number=number, more=False))
+        ended = [] if self.ledger is None else self.ledger.take()
+        self._tell(Report(metrics=EMPTY, ended=ended, number=number, more=False))
         return spent
 
     async def report_regularly(self) -> None:

@@ -98,8 +98,7 @@ class EmbeddingsTranslator:
 
     def response_headers(self, headers: Mapping[str, str]) -> Headers:
         self._headers = headers
-        is_json = headers.get("content-type", "").partition(";")[0].strip().lower() == JSON
-        return [] if is_json else [("content-type", JSON)]
+        return _as_json(headers)
 
     def response_body(self, piece: bytes, *, end_of_stream: bool) -> TranslatedResponse:
         if not end_of_stream:
@@ -123,10 +122,17 @@ class EmbeddingsTranslator:
     def response_error(self, status: str, headers: Mapping[str, str], body: bytes) -> TranslatedResponse:
         error = None if self._dialect is None else self._dialect.error(headers, body)
         if error is None:
-            return TranslatedResponse()
+            # What came in pieces has been held back, so it is said even where it stays as it is.
+            return TranslatedResponse(body=body, headers=tuple(_as_json(headers)))
         return TranslatedResponse(
             body=bounded_error(error.type, status, error.message), headers=(("content-type", JSON),)
         )
+
+
+def _as_json(headers: Mapping[str, str]) -> Headers:
+    """What to set so that an answer is known to be JSON."""
+    is_json = headers.get("content-type", "").partition(";")[0].strip().lower() == JSON
+    return [] if is_json else [("content-type", JSON)]
 
 
 def input_of(request: EmbeddingsRequest) -> Input:

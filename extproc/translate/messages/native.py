@@ -65,11 +65,10 @@ class FirstParty:
     def _body(self, request: ParsedRequest, model: str) -> bytes | None:
         """The model by its name here; and what was routed on is what is asked for, however often it is said."""
         body = request.body
-        again = [name for name in ("model", "stream") if may_repeat(body, name)]
-        if model == request.model and not again:
+        if model == request.model and not may_repeat(body, *_SAID):
             return None
         members = TopLevel(body)
-        sets = {name: _SAID[name](request, model) for name in again if len(members.members(name)) > 1}
+        sets = {name: said(request, model) for name, said in _SAID.items() if len(members.members(name)) > 1}
         if model != request.model:
             sets["model"] = jsonedit.encode_string(model)
         return members.edited(sets=sets) if sets else None

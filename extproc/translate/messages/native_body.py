@@ -21,6 +21,8 @@ _KEY: Final = re.compile(rb'[\x20\t\n\r]*+,?+[\x20\t\n\r]*+"([^"\\]*+)"[\x20\t\n
 _CLOSING: Final = re.compile(rb"[\x20\t\n\r]*+}")
 # Letters and the underscore of a key, as escapes.
 _ESCAPED: Final = re.compile(rb"\\u00[5-7]")
+# How the versions of the two clouds begin.
+_FAMILIES: Final = ("bedrock-", "vertex-")
 _FLAG: Final = re.compile(r"[A-Za-z0-9._:-]+")
 
 # So much of a part says how it ends, nearly always.
@@ -127,9 +129,9 @@ def _opens(parts: list[bytes]) -> bool:
     return text.endswith(b"{")
 
 
-def may_repeat(body: bytes, name: str) -> bool:
-    """Whether a member may be there more than once: a cheap look that is never wrong in a no."""
-    return body.count(b'"%b"' % name.encode()) > 1 or _ESCAPED.search(body) is not None
+def may_repeat(body: bytes, *names: str) -> bool:
+    """Whether one of these members may be there more than once: a cheap look that is never wrong in a no."""
+    return any(body.count(b'"%b"' % name.encode()) > 1 for name in names) or _ESCAPED.search(body) is not None
 
 
 def without(body: bytes, name: str) -> bytes:
@@ -143,11 +145,11 @@ def version(members: TopLevel, configured: str, default: str) -> bytes:
     Args:
         members: of the client's request.
         configured: what the backend's schema says, which counts before anything that a client sends; or empty.
-        default: the version that the place has had since its beginning. Another one of its kind, which the client may
-            have sent, stays.
+        default: the version that the place has had since its beginning. Another one, which the client may have sent,
+            stays, unless it is that of another place.
     """
     sent = None if configured else _text(members.value("anthropic_version"))
-    if sent is not None and not sent.startswith(default.partition("-")[0] + "-"):
+    if sent is not None and sent.startswith(_FAMILIES) and sent.partition("-")[0] != default.partition("-")[0]:
         sent = None
     return jsonedit.encode_string(configured or sent or default)
 

@@ -317,7 +317,9 @@ class Output:
         if call.output_index is not None:
             return
         self._end_part()
-        call.call_id = call.given or self._new_id("call")
+        # Results are told apart by it, so it must not be another call's.
+        taken = any(each.call_id == call.given for each in self._calls)
+        call.call_id = self._new_id("call") if taken or not call.given else call.given
         call.output_index = len(self._items)
         self._items.append(call)
         self._emit(wire.ItemAdded, output_index=call.output_index, item=call.value(wire.IN_PROGRESS, bare=True))

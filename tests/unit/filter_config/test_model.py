@@ -98,6 +98,15 @@ def test_anthropic_prefix():
     assert VersionedAPISchema(prefix="gateway/v1").anthropic_prefix == "gateway/v1"
 
 
+@pytest.mark.parametrize(
+    ("document", "chat_only"), [(b'{"chatOnly":true}', True), (b'{"chatOnly":false}', False), (b"{}", False)]
+)
+def test_a_backend_may_serve_chat_completions_only(document, chat_only):
+    schema = msgspec.json.decode(document, type=VersionedAPISchema)
+    assert schema.chat_only is chat_only
+    assert msgspec.json.encode(schema) == (document if chat_only else b"{}")
+
+
 def test_forwarded_name():
     assert MCPForwardHeader(name="x-a").forwarded_name == "x-a"
     assert MCPForwardHeader(name="x-a", backend_header="x-b").forwarded_name == "x-b"

@@ -367,6 +367,11 @@ FITS = {
         of_schema("name: AzureOpenAI", "azureAPIKey: {key: k}"),
         ("warning backends[0].schema.version: empty: requests go without an api-version of Azure",),
     ),
+    "chat only, on OpenAI": Case(of_schema("name: OpenAI, chatOnly: true", "apiKey: {key: k}")),
+    "chat only, where responses are always carried": Case(
+        of_schema("name: AWSBedrock, chatOnly: true", "apiKey: {key: k}"),
+        ("warning backends[0].schema.chatOnly: has no effect: only OpenAI and AzureOpenAI backends",),
+    ),
     "any key for an API like OpenAI's": Case(of_schema("name: OpenAI", "anthropicAPIKey: {key: k}")),
 }
 

@@ -127,13 +127,11 @@ def _tool_use(use: _ToolUse, target: Target) -> wire.ToolUse:
 
 
 def _input(spelled: Raw | UnsetType) -> jsonvalue.JSONObject | Raw:
-    """The input as the service spells it, without white space."""
-    if spelled is UNSET or bytes(spelled) == b"null":
-        return {}
+    """The input as the service spells it; what is no object is none, as clients can read no other."""
     try:
-        return Raw(msgspec.json.format(bytes(spelled), indent=-1))
-    except RecursionError:
-        return spelled
+        return {} if spelled is UNSET else jsonvalue.compact_object(bytes(spelled))
+    except jsonvalue.JSONValueError:
+        return {}
 
 
 def _thoughts(reasoning: object) -> Iterator[wire.Block]:

@@ -15,6 +15,7 @@ from msgspec import UNSET
 
 from extproc.endpoints.messages_request import Block, Message
 from extproc.errors import UnprocessableRequest
+from extproc.formats import jsonvalue
 from extproc.translate.chat.bedrock import wire
 from extproc.translate.chat.bedrock.cache import cache_point
 from extproc.translate.messages.bedrock.content import (
@@ -202,9 +203,7 @@ def json_object(raw: msgspec.Raw | msgspec.UnsetType, where: str) -> msgspec.Raw
     """
     if raw is UNSET or bytes(raw) == b"null":
         return None
-    if not bytes(raw).lstrip().startswith(b"{"):
-        raise UnprocessableRequest(f"{where} must be a JSON object")
     try:
-        return msgspec.Raw(msgspec.json.format(bytes(raw), indent=-1))
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        return jsonvalue.compact_object(bytes(raw))
+    except jsonvalue.JSONValueError as error:
         raise UnprocessableRequest(f"{where} must be a JSON object: {error}") from error

@@ -61,8 +61,8 @@ BODIES = {
     "an override": ("OpenAI", "n", False, b'{"model": "n", "prompt": "a"}'),
     "an override, again": ("OpenAI", "n", True, b'{"model": "n", "prompt": "a"}'),
     "Azure": ("AzureOpenAI", "", False, None),
-    "Azure takes it from the path": ("AzureOpenAI", "n", False, None),
-    "Azure, a retry": ("AzureOpenAI", "n", True, BODY),
+    "Azure, an override": ("AzureOpenAI", "n", False, b'{"model": "n", "prompt": "a"}'),
+    "Azure, a retry": ("AzureOpenAI", "", True, BODY),
 }
 
 

@@ -241,7 +241,7 @@ def test_an_error_is_told_in_the_clients_shape(name, status):
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     result = translator.response_error(status, headers, data)
     if expected is None:
-        assert (result.body, result.headers) == (None, ())
+        assert (result.body, result.headers) == (data, ())
     else:
         error = {"type": expected[0], "code": status, "message": expected[1]}
         assert json.loads(result.body) == {"type": "error", "error": error}

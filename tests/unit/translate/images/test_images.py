@@ -108,8 +108,13 @@ def test_a_form_is_edited_in_place_and_only_when_it_must_be():
         ]
 
 
-def test_azure_finds_the_model_in_the_path_so_a_form_stays_as_it_is():
-    assert sent(EDIT, form_request(), schema="AzureOpenAI", model_override="b").body is None
+def test_the_model_in_a_form_follows_the_deployment_in_the_path():
+    request = form_request(form(("model", "m"), ("image[]", IMAGE)))
+
+    assert sent(EDIT, request, schema="AzureOpenAI").body is None
+    body = sent(EDIT, request, schema="AzureOpenAI", model_override="b").body
+    assert body is not None
+    assert ("model", b"b") in read_form(body, CONTENT_TYPE)
 
 
 def test_a_model_that_would_break_the_form_is_a_422():

@@ -1,4 +1,4 @@
-"""What OpenAI's own SDK makes of both sides: of the requests that backends get, and of the answers that clients read."""
+"""What OpenAI's own SDK makes of both sides: the requests that backends get, and the answers that clients read."""
 
 from __future__ import annotations
 
@@ -94,7 +94,6 @@ def read_events(stream: bytes) -> list[Any]:
 
 def follow_stream(stream: bytes) -> tuple[list[Any], Response]:
     """What ``client.responses.stream`` makes of it: its events, and the response that they end with."""
-
     _Answering.stream = stream
     with _client().responses.stream(model="m", input="q") as events:
         told = list(events)
@@ -106,7 +105,7 @@ class _Answering(httpx2.BaseTransport):
 
     stream = b""
 
-    def handle_request(self, request: httpx2.Request) -> httpx2.Response:  # noqa: ARG002 - it knows what is asked
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=_Answering.stream)
 
 

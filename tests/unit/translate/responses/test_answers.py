@@ -344,6 +344,7 @@ CALLS = {
     "numbered from another begin": ([call(5, "{}", id="a", name="f")], [("a", "f", "{}")]),
     "without an id": ([call(0, "{", name="f"), call(0, "}")], [(None, "f", "{}")]),
     "the id comes late": ([call(0, "{"), call(0, "}", id="a", name="f")], [("a", "f", "{}")]),
+    "one id for two": ([call(0, id="a", name="f"), call(1, id="a", name="g")], [("a", "f", ""), (None, "g", "")]),
     "without arguments": ([call(0, id="a", name="f")], [("a", "f", "")]),
 }
 
@@ -353,8 +354,10 @@ def test_calls_of_a_stream(case):
     chunks, expected = CALLS[case]
     _, response = follow_stream(streamed(*chunks, end("tool_calls")).body)
     found = [(item.call_id, item.name, item.arguments) for item in response.output]
-    assert found == [(call_id or found[0][0], name, arguments) for call_id, name, arguments in expected]
+    assert [(name, arguments) for _, name, arguments in found] == [(name, arguments) for _, name, arguments in expected]
+    assert all(given in (None, call_id) for (call_id, _, _), (given, _, _) in zip(found, expected, strict=True))
     assert all(call_id for call_id, _, _ in found)
+    assert len({call_id for call_id, _, _ in found}) == len(found)
 
 
 def test_reasoning_of_a_stream():

@@ -1,4 +1,4 @@
-"""Conversations in the responses API, written down in ``tests/golden/responses*``, one folder for each kind of backend."""
+"""Conversations in the responses API, written down in ``tests/golden/responses*``: a folder for a kind of backend."""
 
 from __future__ import annotations
 

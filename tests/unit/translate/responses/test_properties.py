@@ -1,4 +1,4 @@
-"""Any request gives what the backend accepts, or a 4xx; any answer gives what the client can read, or says that it broke."""
+"""Any request gives what the backend accepts, or a 4xx; any answer gives what the client can read to some end."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from extproc.endpoints.base import ParsedRequest
 from extproc.errors import MalformedRequest, UnprocessableRequest
 from extproc.translate.responses.thoughts import unseal
 from tests.unit.translate.responses.attempts import ask, messages, sent
@@ -157,14 +158,15 @@ def test_members_stand_in_the_order_of_the_contract():
 def test_free_form_json_stays_as_it_is_spelled():
     body = b'{"model":"m","input":"x","tools":[{"type":"function","name":"f","parameters":{"b":1.0e2, "a":1}}]}'
     translator, _ = ask({})
-    from extproc.endpoints.base import ParsedRequest
-
     translated = translator.request(ParsedRequest(model="m", stream=False, body=body), query="", force=False)
     assert b'"parameters":{"b":1.0e2, "a":1}' in (translated.body or b"")
 
 
 def test_the_clients_query_stays_here_and_the_override_is_used():
-    translator, translated = ask({}, model_override="real", chat_only=True, prefix="v1")
+    body = b'{"model":"m","input":"x"}'
+    parsed = ParsedRequest(model="m", stream=False, body=body)
+    translator, _ = ask({}, model_override="real", chat_only=True, prefix="v1")
+    translated = translator.request(parsed, query="a=1", force=False)
     assert translated.path == "/v1/chat/completions"
     assert json.loads(translated.body or b"")["model"] == "real"
 
@@ -361,15 +363,6 @@ THOUGHT = [{"type": "thinking", "thinking": "t", "signature": "c2ln"}]
 
 def sealed(family, blocks=THOUGHT):
     return f"{family}.{base64.b64encode(json.dumps(blocks).encode()).decode()}"
-
-
-FAMILIES = {
-    "OpenAI": "chat",
-    "AzureOpenAI": "chat",
-    "GCPVertexAI": "gemini",
-    "Anthropic": "claude",
-    "AWSBedrock": "claude",
-}
 
 
 @pytest.mark.parametrize("family", ["chat", "gemini", "claude"])

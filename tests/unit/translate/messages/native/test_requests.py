@@ -122,6 +122,18 @@ BODIES = {
         {},
         '{"anthropic_version":"vertex-2099-01-01"}',
     ),
+    "Vertex AI, the client's version of a later kind": (
+        "GCPAnthropic",
+        '{"model":"m","anthropic_version":"2099-01-01"}',
+        {},
+        '{"anthropic_version":"2099-01-01"}',
+    ),
+    "Bedrock, an empty version": (
+        "AWSAnthropic",
+        '{"model":"m","anthropic_version":""}',
+        {},
+        '{"anthropic_version":"bedrock-2023-05-31"}',
+    ),
     "Vertex AI, the client's version of elsewhere": (
         "GCPAnthropic",
         '{"anthropic_version":"bedrock-2023-05-31","model":"m"}',
