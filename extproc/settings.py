@@ -188,6 +188,14 @@ class Settings:
             "what a client allows for thinking comes on top.",
         ),
     ] = 4096
+    bedrock_betas: Annotated[
+        str,
+        Knob(
+            Kind.TEXT,
+            "Flags of `anthropic-beta`, separated by commas, that go to Claude on Amazon Bedrock beside those known "
+            "to this version; one with a minus in front does not go any more.",
+        ),
+    ] = ""
     drain_seconds: Annotated[
         float, Knob(Kind.SECONDS, "How long to go on serving, while not ready, after the first SIGTERM.")
     ] = 15.0

@@ -1,11 +1,12 @@
 """The pages of the admin port: ``/metrics``, ``/health``, ``/ready``, ``/config`` (contract, admin HTTP server 1.8).
 
+The console at ``/`` joins them where it is on.
+
 As with the peer, any method is taken, and unknown paths get the text of Go's server.
 """
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,6 +19,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from extproc.admin.console import DATA_PATH, Console
+from extproc.admin.encoding import packed
 from extproc.telemetry import exposition
 from extproc.telemetry.redaction import redact_tree
 
@@ -42,6 +45,7 @@ class Pages:
         is_ready: whether traffic should be sent here.
         readiness: details for ``/ready``.
         config: details for ``/config``; secrets are replaced once more before they leave.
+        console: the console, where it is on.
     """
 
     registry: CollectorRegistry
@@ -50,16 +54,13 @@ class Pages:
     readiness: Callable[[], Mapping[str, Any]]
     config: Callable[[], Mapping[str, Any]]
     refresh: Callable[[], Awaitable[None]] | None = None
+    console: Console | None = None
 
     async def show_metrics(self, request: Request) -> Response:
         if self.refresh is not None:
             await self.refresh()
-        body = exposition.render(self.registry).encode()
-        headers = {"Content-Type": exposition.CONTENT_TYPE, "Vary": "Accept-Encoding"}
-        if accepts_gzip(request.headers.get("accept-encoding", "")):
-            body = gzip.compress(body, compresslevel=1)
-            headers["Content-Encoding"] = "gzip"
-        return Response(body, headers=headers)
+        body, coding = packed(exposition.render(self.registry).encode(), request.headers.get("accept-encoding", ""))
+        return Response(body, headers={"Content-Type": exposition.CONTENT_TYPE, **coding})
 
     async def show_health(self, _: Request) -> Response:
         try:
@@ -95,22 +96,14 @@ def build_app(pages: Pages) -> Starlette:
         "/ready": pages.show_readiness,
         "/config": pages.show_config,
     }
+    if pages.console is not None:
+        routes |= {"/": pages.console.show_page, DATA_PATH: pages.console.show_data}
     app = Starlette(
         routes=[Route(path, _AnyMethod(page)) for path, page in routes.items()],
         exception_handlers={404: _not_found},
     )
     app.router.redirect_slashes = False
     return app
-
-
-def accepts_gzip(header: str) -> bool:
-    """Whether an ``Accept-Encoding`` header takes gzip."""
-    for entry in header.lower().split(","):
-        coding, _, parameters = entry.partition(";")
-        if coding.strip() in ("gzip", "*"):
-            weight = parameters.replace(" ", "").removeprefix("q=")
-            return weight.strip("0.") != "" or not weight
-    return False
 
 
 async def _not_found(_: Request, __: Exception) -> Response:

@@ -47,6 +47,8 @@ class AdminServer(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                # Who asks is who is at the other end, not whom a header names.
+                proxy_headers=False,
                 ws="none",
                 timeout_keep_alive=65,
                 timeout_graceful_shutdown=5,

@@ -1,16 +1,19 @@
-"""What ``/ready`` and ``/config`` say of the filter config."""
+"""What ``/ready``, ``/config`` and the console say of the filter config."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import extproc
 from extproc.auth.sources import CellState
 from extproc.reload import ConfigStatus, LiveConfig, Refusal
 from filter_config.load import Problem
 from filter_config.redact import redacted
+
+MAX_SHOWN: Final = 20
+"""Problems, backends and credentials of which the console shows details."""
 
 
 def readiness(status: ConfigStatus, *, draining: bool) -> dict[str, Any]:
@@ -44,6 +47,51 @@ def config_page(
         "credentials": None if credentials is None else [_credential(state, now) for state in credentials],
         "last_refused": _refused(status.refused, now, current=status.failing) if status.refused else None,
     }
+
+
+def config_summary(
+    status: ConfigStatus, *, now: float, credentials: Iterable[CellState] | None = None
+) -> dict[str, Any]:
+    """The same for the console, which asks often: without the config itself, and with what is wrong, as far as it fits.
+
+    Args:
+        status: what is known of the filter config.
+        now: the time, in seconds since the epoch.
+        credentials: see ``config_page``; those that are usable are only counted.
+    """
+    live = status.live
+    states = None if credentials is None else list(credentials)
+    return {
+        "loads": status.loads,
+        "refusals": status.refusals,
+        "live": _live_summary(live, now) if live else None,
+        "last_refused": _shortened(_refused(status.refused, now, current=status.failing)) if status.refused else None,
+        "credentials": None
+        if states is None
+        else {
+            "fetched": len(states),
+            "unusable": [_credential(state, now) for state in states if not state.usable][:MAX_SHOWN],
+        },
+    }
+
+
+def _live_summary(live: LiveConfig, now: float) -> dict[str, Any]:
+    faults = live.runtime.faults
+    summary = {
+        "hash": live.digest,
+        "since": _timestamp(live.since),
+        "age_seconds": round(now - live.since, 3),
+        "backends": len(live.runtime.backends),
+        "disabled": len(faults),
+        "disabled_backends": dict(sorted(faults.items())[:MAX_SHOWN]),
+        "problems": list(map(_problem, live.problems)),
+    }
+    return _shortened(summary)
+
+
+def _shortened(page: dict[str, Any]) -> dict[str, Any]:
+    problems = page["problems"]
+    return {**page, "problems": problems[:MAX_SHOWN], "problem_count": len(problems)}
 
 
 def _live(live: LiveConfig, now: float) -> dict[str, Any]:

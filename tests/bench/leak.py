@@ -127,7 +127,8 @@ class Client:
 def requests() -> list[bytes]:
     headers = pb.ProcessingRequest(request_headers=pb.HttpHeaders(headers=pb.HeaderMap()))
     for name, value in ((":path", "/v1/chat/completions"), (":method", "POST"), ("x-request-id", "bench")):
-        headers.request_headers.headers.headers.add(key=name, raw_value=value.encode())
+        header = pb.HeaderValue(key=name, raw_value=value.encode())
+        headers.request_headers.headers.headers.append(header.SerializeToString())
     question = b'{"model":"m","stream":true,"messages":["' + b"x" * 200 + b'"]}'
     body = pb.ProcessingRequest(request_body=pb.HttpBody(body=question, end_of_stream=True))
     return [grpc_message(headers), grpc_message(body)]

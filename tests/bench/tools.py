@@ -1,7 +1,8 @@
-"""wrk and h2load, from Debian's packages, without root: ``python -m tests.bench.tools`` fetches them into ``.tools/``.
+"""wrk, h2load and Chromium, from Debian's packages, without root, in ``.tools/``.
 
-What is on the ``PATH`` already is taken as it is. Else the packages and those libraries that the system lacks are
-downloaded by apt and unpacked, not installed.
+``python -m tests.bench.tools`` fetches what benchmarks need, or the programs that are named. What is on the ``PATH``
+already is taken as it is. Else the packages and those libraries that the system lacks are downloaded by apt and
+unpacked, not installed.
 """
 
 from __future__ import annotations
@@ -17,9 +18,18 @@ from pathlib import Path
 from typing import Final
 
 HOME: Final = Path(__file__).resolve().parents[2] / ".tools"
-PACKAGES: Final = {"wrk": "wrk", "h2load": "nghttp2-client", "nghttp": "nghttp2-client"}
-_PROBE: Final = {"wrk": ("-v",), "h2load": ("--version",), "nghttp": ("--version",)}
-_TIMEOUT: Final = 120.0
+LOAD: Final = ("wrk", "h2load", "nghttp")
+PACKAGES: Final = {"wrk": "wrk", "h2load": "nghttp2-client", "nghttp": "nghttp2-client", "chromium": "chromium"}
+# Where a program is, if not in usr/bin: there Chromium has a script that only works where it is installed.
+_PLACES: Final = {"chromium": "usr/lib/chromium/chromium"}
+_PROBE: Final = {"wrk": ("-v",)}
+_TIMEOUT: Final = 300.0
+_FONTS: Final = Path("/etc/fonts/fonts.conf")
+_OWN_FONTS: Final = """\
+<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
+<fontconfig><dir>{home}/usr/share/fonts</dir><cachedir>{home}/cache/fonts</cachedir></fontconfig>
+"""
 
 
 class ToolMissing(RuntimeError):
@@ -63,22 +73,33 @@ def tool(name: str, *, home: Path = HOME) -> Tool:
     Raises:
         ToolMissing: there is none.
     """
-    found = _unpacked(name, home) or _installed(name)
+    found = at_hand(name, home=home)
     if found is None:
-        fetch(home)
-        found = _unpacked(name, home)
+        fetch([PACKAGES[name]], home)
+        found = at_hand(name, home=home)
     if found is None:
         raise ToolMissing(f"package {PACKAGES[name]} has no program {name}")
-    found.run(*_PROBE[name], timeout=10.0)
+    found.run(*_PROBE.get(name, ("--version",)), timeout=30.0)
     return found
 
 
+def at_hand(name: str, *, home: Path = HOME) -> Tool | None:
+    """A tool that is here, unpacked or on the ``PATH``; nothing is fetched, nor tried."""
+    return _unpacked(name, home) or _installed(name)
+
+
 def _unpacked(name: str, home: Path) -> Tool | None:
-    path = home / "usr" / "bin" / name
+    path = home / _PLACES.get(name, f"usr/bin/{name}")
     if not path.is_file():
         return None
-    libraries = [str(folder) for folder in sorted((home / "usr" / "lib").glob("*-linux-gnu*"))]
-    return Tool(path=path, environment={"LD_LIBRARY_PATH": os.pathsep.join(libraries)})
+    # Some packages keep libraries that only they use in folders of their own.
+    folders = list((home / "usr" / "lib").glob("*-linux-gnu*"))
+    folders += {file.parent for folder in folders for file in folder.glob("*/lib*.so*")}
+    environment = {"LD_LIBRARY_PATH": os.pathsep.join(map(str, sorted(folders)))}
+    if not _FONTS.exists():
+        (home / "fonts.conf").write_text(_OWN_FONTS.format(home=home), encoding="utf-8")
+        environment["FONTCONFIG_FILE"] = str(home / "fonts.conf")
+    return Tool(path=path, environment=environment)
 
 
 def _installed(name: str) -> Tool | None:
@@ -86,26 +107,27 @@ def _installed(name: str) -> Tool | None:
     return None if path is None else Tool(path=Path(path))
 
 
-def fetch(home: Path = HOME) -> None:
-    """Download and unpack the packages.
+def fetch(packages: Sequence[str], home: Path = HOME) -> None:
+    """Download and unpack packages.
 
     Raises:
         ToolMissing: there is no apt here, or it cannot download.
     """
     for program in ("apt-get", "dpkg-deb"):
         if shutil.which(program) is None:
-            raise ToolMissing(f"no {program} here: install {' and '.join(sorted(set(PACKAGES.values())))} yourself")
+            raise ToolMissing(f"no {program} here: install {' and '.join(packages)} yourself")
     archives = home / "archives"
     archives.mkdir(parents=True, exist_ok=True)
     (home / ".gitignore").write_text("*\n", encoding="ascii")
-    _apt(["download", *_wanted(home)], home, where=archives)
+    _apt(["download", *_wanted(packages, home)], home, where=archives)
     for archive in sorted(archives.glob("*.deb")):
         _call(["dpkg-deb", "-x", str(archive), str(home)])
+        archive.unlink()
 
 
-def _wanted(home: Path) -> list[str]:
+def _wanted(packages: Sequence[str], home: Path) -> list[str]:
     """The packages and the libraries that the system lacks."""
-    asked = ["install", "--simulate", "--no-install-recommends", *sorted(set(PACKAGES.values()))]
+    asked = ["install", "--simulate", "--no-install-recommends", *packages]
     try:
         plan = _apt(asked, home)
     except ToolMissing:
@@ -113,7 +135,7 @@ def _wanted(home: Path) -> list[str]:
         (home / "lists").mkdir(exist_ok=True)
         _apt(["update"], home)
         plan = _apt(asked, home)
-    return packages_of(plan) or sorted(set(PACKAGES.values()))
+    return packages_of(plan) or list(packages)
 
 
 def packages_of(plan: str) -> list[str]:
@@ -146,15 +168,19 @@ def _call(command: Sequence[str], where: Path | None = None) -> str:
     return done.stdout
 
 
-def main() -> int:
+def main(names: Sequence[str]) -> int:
+    unknown = [name for name in names if name not in PACKAGES]
+    if unknown:
+        print(f"tools: no such program: {', '.join(unknown)}; there are {', '.join(PACKAGES)}", file=sys.stderr)
+        return 2
     try:
-        for name in PACKAGES:
+        for name in names or LOAD:
             print(f"{name}: {tool(name).path}")
     except ToolMissing as missing:
-        print(f"bench: {missing}", file=sys.stderr)
+        print(f"tools: {missing}", file=sys.stderr)
         return 1
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -7,7 +7,8 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from extproc.admin.pages import HealthUnknown, Pages, accepts_gzip, build_app
+from extproc.admin.encoding import accepts_gzip
+from extproc.admin.pages import HealthUnknown, Pages, build_app
 from extproc.telemetry.metrics import Metrics
 from filter_config.redact import Secret
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from extproc.admin.peers import Peers
 from extproc.flags import FlagError
 from extproc.paths import EndpointPrefixes
 from extproc.settings import Settings, SettingsError, knobs, reference, usage
@@ -106,6 +107,8 @@ SPECIAL = {
     "transport": ("http2", "http2"),
     "workers": ("3", 3),
     "endpoint_prefixes": ("openai:/x", EndpointPrefixes(openai="/x")),
+    "console": ("false", False),
+    "console_peers": ("10.0.0.0/8, fd00::/8", Peers(networks=("10.0.0.0/8", "fd00::/8"))),
 }
 
 
@@ -221,6 +224,10 @@ failed to parse endpoint prefixes: {INVALID_PREFIX}: "x" (expected format: key:v
     "workers of another kind": ([*PATH, "-transport=http2", "-workers=many"], NO_WORKERS.format("many")),
     "empty workers": ([*PATH, "-workers="], NO_WORKERS.format("")),
     "too many workers": ([*PATH, "-transport=http2", "-workers=129"], NO_WORKERS.format("129")),
+    "peers that are none": (
+        [*PATH, "-consolePeers=10.0.0.0/8,here"],
+        "invalid consolePeers: 'here' does not appear to be an IPv4 or IPv6 network",
+    ),
     "workers of the other engine": (
         [*PATH, "-transport=grpcio", "-workers=2"],
         "invalid workers: the transport grpcio has one process, use http2",
