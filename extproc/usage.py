@@ -35,6 +35,8 @@ class TokenUsage(Struct, frozen=True, kw_only=True):
 
         A report that moves input or output and gives no total moves the total with them.
         """
+        if newer.total is not None and self == NO_USAGE:
+            return newer
         input_, output = _newest(self.input, newer.input), _newest(self.output, newer.output)
         total = _newest(self.total, newer.total)
         if newer.total is None and (newer.input is not None or newer.output is not None):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -12,6 +12,9 @@ from extproc.errors import ClientError
 
 class Operation(StrEnum):
     """Operations, by the value of the metric attribute ``gen_ai.operation.name`` (contract, metrics 7.2)."""
+
+    # An enum hashes in Python; as text it does in C, to the same value.
+    __hash__ = str.__hash__
 
     CHAT = "chat"
     COMPLETION = "completion"
@@ -27,6 +30,10 @@ class Operation(StrEnum):
     MESSAGES = "messages"
     COUNT_TOKENS = "count_tokens"
     TOKENIZE = "tokenize"
+
+
+COUNTING: Final = frozenset({Operation.COUNT_TOKENS, Operation.RESPONSES_INPUT_TOKENS, Operation.TOKENIZE})
+"""Operations that only count: what they count has not been spent."""
 
 
 class ParsedRequest(Struct, frozen=True, kw_only=True):

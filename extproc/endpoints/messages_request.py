@@ -65,6 +65,7 @@ class Block(_Cacheable, frozen=True, kw_only=True):
         data: the opaque content of ``redacted_thinking``.
         input: of a tool use, as the client spelled it.
         citations: of a text a list, of a document whether they are wanted.
+        tool_name: of a ``tool_reference``, which tells the model of a tool that it may now call.
     """
 
     type: str
@@ -81,6 +82,7 @@ class Block(_Cacheable, frozen=True, kw_only=True):
     name: str | None = None
     input: Raw | UnsetType = UNSET
     tool_use_id: str | None = None
+    tool_name: str | None = None
     is_error: bool | None = None
 
 

@@ -77,9 +77,44 @@ class FunctionCallItem(Struct, frozen=True, kw_only=True):
     namespace: str | None = None
 
 
-class FunctionCallOutputItem(Struct, frozen=True, kw_only=True):
+class CustomCallItem(Struct, frozen=True, kw_only=True):
+    """A call of a ``custom`` tool, which takes a text of its own form."""
+
+    call_id: str
+    name: str
+    input: str = ""
+    namespace: str | None = None
+
+
+class LocalShellAction(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A command that the client is to run: the program and its arguments."""
+
+    command: list[str] = []
+    env: dict[str, str] = {}
+    timeout_ms: int | None = None
+    user: str | None = None
+    working_directory: str | None = None
+
+
+class LocalShellCallItem(Struct, frozen=True, kw_only=True):
+    call_id: str
+    action: LocalShellAction
+    id: str | None = None
+
+
+class CallOutputItem(Struct, frozen=True, kw_only=True):
+    """What came of a call, of whichever kind of tool."""
+
     call_id: str
     output: Content
+
+
+class LocalShellOutputItem(Struct, frozen=True, kw_only=True):
+    """Attributes: ``id``: of the call, or its ``call_id``."""
+
+    output: str
+    id: str | None = None
+    call_id: str | None = None
 
 
 class ReasoningItem(Struct, frozen=True, kw_only=True):
@@ -91,11 +126,21 @@ class ReasoningItem(Struct, frozen=True, kw_only=True):
 # --- tools ---
 
 
+class InputFormat(Struct, frozen=True, kw_only=True):
+    """What the input of a custom tool must be like: any ``text``, or a ``grammar`` in ``lark`` or ``regex``."""
+
+    type: str = "text"
+    syntax: str | None = None
+    definition: str | None = None
+
+
 class Tool(Struct, frozen=True, kw_only=True):
-    """A tool; only a ``function`` is the client's own, and its parameters are a JSON Schema as the client spelled it.
+    """A tool; which members it has depends on its type.
 
     Attributes:
-        defer_loading: the model learns of it only by searching for tools.
+        parameters: of a ``function``, a JSON Schema as the client spelled it.
+        format: of a ``custom`` tool.
+        tools: of a ``namespace``.
         allowed_callers: ``direct``, ``programmatic``; without, the model calls it.
     """
 
@@ -104,7 +149,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     description: str | None = None
     parameters: Raw | UnsetType = UNSET
     strict: bool | None = None
-    defer_loading: bool | None = None
+    format: InputFormat | None = None
+    tools: "list[Tool] | None" = None
     allowed_callers: list[str] | None = None
 
 
@@ -171,6 +217,7 @@ class ResponsesRequest(Struct, frozen=True, kw_only=True):
 
     Attributes:
         input: the user's words, or items, each to be read with ``read_item``.
+        tools: each to be read as a ``Tool``.
         thinking: not of this API: asks models to think, as in this gateway's chat completions.
     """
 
@@ -197,7 +244,7 @@ class ResponsesRequest(Struct, frozen=True, kw_only=True):
     text: TextConfig | None = None
     thinking: Raw | UnsetType = UNSET
     tool_choice: str | ToolChoice | None = None
-    tools: list[Tool] | None = None
+    tools: list[Raw] | None = None
     top_logprobs: int | None = None
     top_p: int | float | None = None
     user: str | None = None
@@ -215,9 +262,15 @@ def decode_responses_request(body: bytes) -> ResponsesRequest:
     """Read a request that has to be said in another API.
 
     Raises:
-        MalformedRequest: it is not JSON, or a member does not have the type that the API gives it.
+        MalformedRequest: it is not JSON in UTF-8, or a member does not have the type that the API gives it.
     """
-    return _decode(_decoder, body, "")
+    request = _decode(_decoder, body, "")
+    try:
+        # Free-form JSON in it has not been looked at, and is to be sent on.
+        body.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedRequest(f"failed to parse JSON for {PATH}: {error}") from error
+    return request
 
 
 def read_head(item: Raw, where: str) -> ItemHead:

@@ -8,9 +8,11 @@ import structlog
 from msgspec import Struct
 
 from extproc.costs import CostScope
+from extproc.endpoints.base import COUNTING
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.headers import HeaderDict
 from extproc.runtime import Runtime, RuntimeBackend
+from extproc.telemetry.ledger import Entry
 from extproc.telemetry.metrics import AttemptLabels
 from extproc.translate.base import Translator
 from extproc.usage import NO_USAGE, TokenUsage
@@ -33,6 +35,9 @@ PROVIDERS = {
 
 class Outcome(StrEnum):
     """How an attempt ended."""
+
+    # An enum hashes in Python; as text it does in C, to the same value.
+    __hash__ = str.__hash__
 
     SUCCESS = "success"
     FAILED = "failed"
@@ -87,6 +92,11 @@ class Attempt:
         self.response_model = "unknown"
         self.time_to_first_token: float | None = None
         self.time_per_output_token = 0.0
+        # Seconds after the start, as far as the attempt has come.
+        self.prepared: float | None = None
+        self._headers_after: float | None = None
+        self._first_byte_after: float | None = None
+        self._status = 0
         self._context = context
         self._pieces = 0
         self._max_output = 0
@@ -106,7 +116,12 @@ class Attempt:
         )
 
     def costs(self) -> dict[str, int]:
-        """The costs of the usage so far; computed again only when the usage has changed."""
+        """The costs of the usage so far; computed again only when the usage has changed.
+
+        Counting costs nothing, however many tokens there are (BR-70).
+        """
+        if self.plan.operation in COUNTING:
+            return self._costs
         if self.usage != self._costed:
             self._costs = self.plan.runtime.costs.evaluate(self.usage, self.scope, self._cost_failed)
             self._costed = self.usage
@@ -123,22 +138,30 @@ class Attempt:
             backend=self.plan.backend.name,
         )
 
+    def headers_came(self, status: str) -> None:
+        """The backend has begun to answer."""
+        self._headers_after = self._context.clock() - self.plan.started
+        self._status = int(status) if len(status) == 3 and status.isdecimal() else 0
+
     def answered(self, usage: TokenUsage, model: str) -> bool:
         """Take in what one piece of a successful answer reports; says whether the usage has changed."""
-        before = self.usage
-        if usage is not NO_USAGE:
-            self.usage = before.merge(usage)
         self.response_model = model
         self._pieces += 1
         if self._pieces == 1:
             self._first_piece()
-        else:
+        # Most pieces of a stream.
+        if usage is NO_USAGE:
+            return False
+        if self._pieces > 1:
             self._max_output = max(self._max_output, usage.output or 0)
+        before = self.usage
+        self.usage = before.merge(usage)
         return self.usage != before
 
     def _first_piece(self) -> None:
+        self._first_byte_after = self._context.clock() - self.plan.started
         if self.plan.stream:
-            self.time_to_first_token = self._context.clock() - self.plan.started
+            self.time_to_first_token = self._first_byte_after
             self._context.metrics.time_to_first_token(self.labels(), self.time_to_first_token)
 
     def succeed(self) -> None:
@@ -165,6 +188,35 @@ class Attempt:
             metrics.tokens(labels, self.usage)
         metrics.request_duration(labels, elapsed, _ERROR_TYPES.get(outcome, _OTHER))
         metrics.outcome(labels.operation, outcome)
+        if self._context.ledger is not None:
+            self._context.ledger.record(self._entry(outcome, elapsed))
+
+    def _entry(self, outcome: Outcome, elapsed: float) -> Entry:
+        plan, usage = self.plan, self.usage
+        # Envoy is told costs for every usage, and for a success without one.
+        if usage is not self._costed and (usage is not NO_USAGE or outcome is Outcome.SUCCESS) and plan.runtime.costs:
+            self.costs()
+        return Entry(
+            self._context.now(),
+            plan.model,
+            plan.original_model,
+            plan.backend.short_name,
+            plan.route,
+            plan.operation,
+            outcome,
+            self._status,
+            elapsed,
+            self.prepared,
+            self._headers_after,
+            self._first_byte_after,
+            plan.stream,
+            plan.request_id,
+            self._costs,
+            usage.input or 0,
+            usage.cached_input or 0,
+            usage.output or 0,
+            usage.reasoning or 0,
+        )
 
     def labels(self) -> AttemptLabels:
         plan = self.plan

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from google.protobuf import struct_pb2
+from google.protobuf.message import DecodeError
 from msgspec import Struct
 
-from extproc.errors import ExtProcError
+from extproc.errors import ExtProcError, StreamFailure
 from extproc.exchange import names
 from extproc.exchange.headers import HeaderDict
 
@@ -30,7 +32,7 @@ class AttemptTarget(Struct, frozen=True, kw_only=True):
     host: str
 
 
-def read_target(attributes: Mapping[str, struct_pb2.Struct], headers: HeaderDict) -> AttemptTarget:
+def read_target(attributes: Mapping[str, bytes], headers: HeaderDict) -> AttemptTarget:
     """Read the target of an attempt (contract, backend binding 3.10).
 
     An endpoint picker chooses among the endpoints of one cluster, so with its header the cluster's name goes first;
@@ -38,12 +40,22 @@ def read_target(attributes: Mapping[str, struct_pb2.Struct], headers: HeaderDict
 
     Raises:
         UnmatchedAttempt: neither place names a backend.
+        StreamFailure: the attributes cannot be decoded.
     """
-    struct = attributes.get(names.ATTRIBUTES)
-    if struct is None or not struct.fields:
+    return _target(attributes.get(names.ATTRIBUTES, b""), names.ENDPOINT_PICKED in headers)
+
+
+# Backends and routes are few, and so are the ways in which their names are encoded.
+@lru_cache(maxsize=4096)
+def _target(encoded: bytes, picked: bool) -> AttemptTarget:  # noqa: FBT001 - a key of the cache
+    try:
+        struct = struct_pb2.Struct.FromString(encoded)
+    except DecodeError as error:
+        raise StreamFailure(StreamFailure.INTERNAL, "message cannot be decoded") from error
+    if not struct.fields:
         raise UnmatchedAttempt("missing attributes in request")
     places = (names.BACKEND_OF_HOST, names.BACKEND_OF_CLUSTER)
-    if names.ENDPOINT_PICKED in headers:
+    if picked:
         places = (names.BACKEND_OF_CLUSTER, names.BACKEND_OF_HOST)
     backend = _text(struct, places[0]) or _text(struct, places[1])
     if not backend:

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from extproc.endpoints.table import EndpointTable
 from extproc.exchange.owners import Owner
 from extproc.runtime import Runtime
+from extproc.telemetry.ledger import Ledger
 from extproc.telemetry.metrics import Metrics
+from extproc.translate.anthropic import BEDROCK_BETAS
 from extproc.translate.base import DEFAULT_MAX_TOKENS
 
 DEFAULT_MAX_BODY_BYTES = 128 * 1024 * 1024
@@ -26,6 +28,7 @@ class ExchangeOptions:
         metric_attributes: request header to the metric attribute that carries it.
         max_body_bytes: largest request body taken; 0 for no limit.
         default_max_tokens: limit of output tokens for requests without one, where an API demands it.
+        bedrock_betas: flags of ``anthropic-beta`` that Amazon Bedrock knows.
         debug: write a log line for each message.
         redact: keep the content of bodies out of those lines.
     """
@@ -35,6 +38,7 @@ class ExchangeOptions:
     metric_attributes: Mapping[str, str] = field(default_factory=dict)
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     default_max_tokens: int = DEFAULT_MAX_TOKENS
+    bedrock_betas: frozenset[str] = BEDROCK_BETAS
     debug: bool = False
     redact: bool = True
 
@@ -60,6 +64,7 @@ class ExchangeContext:
     """Shared state and seams: the live config, the clock, the source of ids, the metrics.
 
     Attributes:
+        ledger: takes every attempt that has ended; ``None`` where nobody looks at it.
         runtime: the live config, or ``None`` until there is one. Assigning is the reload.
         closing: take no further client requests; attempts of those in flight are served.
         owner: which worker this is; ``None`` for the only process of its address.
@@ -70,6 +75,7 @@ class ExchangeContext:
 
     metrics: Metrics
     options: ExchangeOptions = field(default_factory=ExchangeOptions)
+    ledger: Ledger | None = None
     runtime: Runtime | None = None
     closing: bool = False
     owner: Owner | None = None

@@ -29,7 +29,8 @@ def request_fields(request: ProcessingRequest, kind: str, *, secret: frozenset[s
     """
     if kind.endswith("_headers"):
         message = getattr(request, kind)
-        return {"headers": _headers(message.headers.headers, secret), "end_of_stream": message.end_of_stream}
+        headers = map(HeaderValue.FromString, message.headers.headers)
+        return {"headers": _headers(headers, secret), "end_of_stream": message.end_of_stream}
     if kind.endswith("_body"):
         message = getattr(request, kind)
         return {"body": _body(message.body, redact=redact), "end_of_stream": message.end_of_stream}

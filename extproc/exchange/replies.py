@@ -39,6 +39,9 @@ _STREAM_RESPONSE_BODY: Final = b"\x4a\x02\x20\x01"
 _REPLACE: Final = b"\x08\x01"
 _CLEAR_ROUTE_CACHE: Final = b"\x28\x01"
 _DOUBLE: Final = struct.Struct("<d").pack
+# A number of eight bytes that is still to come: nothing like it is in text, nor in a size.
+_HOLE: Final = b"\xff" * 8
+_NUMBER: Final = b"\x11" + _HOLE
 # Below, every size in the option of a header is one byte.
 _SHORT_HEADER: Final = 0x80 - 4
 
@@ -85,7 +88,7 @@ def common(
         metadata: values for our namespace of the dynamic metadata.
     """
     before = _REPLACE if replace else b""
-    if mutation := _mutation(sets, removes):
+    if (sets or removes) and (mutation := _mutation(sets, removes)):
         before += b"\x12" + _size(len(mutation)) + mutation
     content = b""
     if body is not None:
@@ -100,6 +103,39 @@ def common(
         tail += _STREAM_RESPONSE_BODY
     # The body may be large: it is copied once, by the join.
     return Reply(b"".join((_KINDS[kind], _size(len(head) + length), head, before, content, after, tail)))
+
+
+def one_header(kind: str, name: str, value: str, *, removes: tuple[str, ...] = ()) -> Reply:
+    """A reply that sets one header, as ``common`` gives it too: for values that differ each time, and rarely in length.
+
+    All around a value of that length is encoded once.
+    """
+    raw = value.encode()
+    before, after = _around_value(kind, name, len(raw), removes)
+    return Reply(b"".join((before, raw, after)))
+
+
+@lru_cache(maxsize=1024)
+def _around_value(kind: str, name: str, size: int, removes: tuple[str, ...]) -> tuple[bytes, bytes]:
+    key = _header_name(name) + _size(size)
+    whole = common(kind, sets=[(name, "\0" * size)], removes=removes).SerializeToString()
+    end = whole.index(key) + len(key)
+    return whole[:end], whole[end + size :]
+
+
+def piece(kind: str, body: bytes) -> Reply:
+    """A reply that puts ``body`` in place of a piece of a body, as ``common`` gives it too.
+
+    All before a body of that length is encoded once.
+    """
+    return Reply(_before_body(kind, len(body)) + body)
+
+
+# The pieces of one stream hardly differ in length.
+@lru_cache(maxsize=4096)
+def _before_body(kind: str, size: int) -> bytes:
+    whole = common(kind, body=bytes(size)).SerializeToString()
+    return whole[: len(whole) - size]
 
 
 def trailers(kind: str, metadata: Metadata | None) -> Reply:
@@ -165,41 +201,38 @@ def _header_name(name: str) -> bytes:
 
 
 def _metadata(values: Metadata) -> bytes:
-    fields = b"".join(
-        [
-            _text(key, value) if isinstance(value, str) else _number_key(key) + _DOUBLE(value)
-            for key, value in values.items()
-        ]
-    )
-    content = b"\x2a" + _size(len(fields)) + fields
-    entry = _NAMESPACE + b"\x12" + _size(len(content)) + content
-    namespaces = b"\x0a" + _size(len(entry)) + entry
-    return _DYNAMIC_METADATA + _size(len(namespaces)) + namespaces
+    numbers = [value for value in values.values() if not isinstance(value, str)]
+    texts = tuple([(key, value if isinstance(value, str) else None) for key, value in values.items()])
+    encoded, *rest = _around_numbers(texts)
+    for number, piece in zip(numbers, rest, strict=True):
+        encoded += _DOUBLE(number) + piece
+    return encoded
 
 
 # The same few models, backends and routes come again and again; what a client makes up is forgotten again.
 @lru_cache(maxsize=4096)
-def _text(key: str, value: str) -> bytes:
-    raw = value.encode()
-    return _map_entry(key, b"\x1a" + _size(len(raw)) + raw)
-
-
-@lru_cache(maxsize=1024)
-def _number_key(key: str) -> bytes:
-    """An entry for a number, but for its last eight bytes."""
-    return _map_entry(key, b"\x11" + _DOUBLE(0))[:-8]
+def _around_numbers(values: tuple[tuple[str, str | None], ...]) -> list[bytes]:
+    """Metadata without its numbers, which ``None`` stands for: what goes before, between and after them."""
+    fields = b"".join(
+        [_map_entry(key, _NUMBER if text is None else b"\x1a" + _sized(text.encode())) for key, text in values]
+    )
+    entry = _NAMESPACE + b"\x12" + _sized(b"\x2a" + _sized(fields))
+    return (_DYNAMIC_METADATA + _sized(b"\x0a" + _sized(entry))).split(_HOLE)
 
 
 def _map_entry(key: str, value: bytes) -> bytes:
-    raw = key.encode()
-    entry = b"\x0a" + _size(len(raw)) + raw + b"\x12" + _size(len(value)) + value
-    return b"\x0a" + _size(len(entry)) + entry
+    entry = b"\x0a" + _sized(key.encode()) + b"\x12" + _sized(value)
+    return b"\x0a" + _sized(entry)
 
 
+def _sized(content: bytes) -> bytes:
+    """A field without its number and type."""
+    return _size(len(content)) + content
+
+
+@lru_cache(maxsize=4096)
 def _size(number: int) -> bytes:
     """A number as a varint."""
-    if number < 0x80:
-        return _ONE_BYTE[number]
     encoded = bytearray()
     while number > 0x7F:
         encoded.append(number & 0x7F | 0x80)
@@ -208,6 +241,5 @@ def _size(number: int) -> bytes:
     return bytes(encoded)
 
 
-_ONE_BYTE: Final = [bytes((number,)) for number in range(0x80)]
-_NAMESPACE: Final = b"\x0a" + _size(len(names.METADATA_NAMESPACE)) + names.METADATA_NAMESPACE.encode()
+_NAMESPACE: Final = b"\x0a" + _sized(names.METADATA_NAMESPACE.encode())
 _NEUTRAL: Final = {kind: Reply(tag + b"\x00") for kind, tag in _KINDS.items()}

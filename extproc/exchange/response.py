@@ -41,6 +41,7 @@ class ResponseExchange:
         self._headers = headers
         self._status = headers.get(":status", "")
         self._successful = len(self._status) == 3 and self._status.startswith("2")
+        attempt.headers_came(self._status)
         self._decoder: Decoder | None = None
         # Whether the body can be read; if not, it passes untouched and unmetered.
         self._readable = True
@@ -138,7 +139,7 @@ class ResponseExchange:
                 self._unreadable("its content coding is unknown")
             return TranslatedResponse(model=attempt.response_model)
         try:
-            data = self._decode(piece)
+            data = piece if self._decoder is None else self._decoder.feed(piece)
         except DecodeError as error:
             self._read_to_the_end(left=True)
             self._unreadable(str(error))
@@ -168,9 +169,6 @@ class ResponseExchange:
             self._attempt.fail()
             raise UnreadableAnswer(reason)
 
-    def _decode(self, piece: bytes) -> bytes:
-        return piece if self._decoder is None else self._decoder.feed(piece)
-
     def _check_coding_end(self) -> None:
         """Say so when a coding is cut short; all that can be decoded has been, so it goes on."""
         if self._decoder is not None:
@@ -194,8 +192,9 @@ class ResponseExchange:
         result = TranslatedResponse()
         if self._readable:
             try:
-                data = self._decode(piece)
+                data = piece
                 if self._decoder is not None:
+                    data = self._decoder.feed(piece)
                     self._decoder.finish()
             except DecodeError as error:
                 self._unreadable(str(error))
@@ -208,6 +207,8 @@ class ResponseExchange:
         if result.body is None:
             return replies.common("response_body", metadata=metadata) if metadata else replies.neutral("response_body")
         if self.streamed:
+            if metadata is None:
+                return replies.piece("response_body", result.body)
             return replies.common("response_body", body=result.body, metadata=metadata)
         return replies.common(
             "response_body",

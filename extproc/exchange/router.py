@@ -24,12 +24,15 @@ from protos.ext_proc_pb2 import (
     STREAMED,
     HttpBody,
     HttpHeaders,
-    ProtocolConfiguration,
 )
 
 _log = structlog.get_logger(__name__)
 
 _MAX_LENGTH_DIGITS = 19
+
+
+BodyModes = tuple[int | None, int | None]
+"""How Envoy sends the bodies of request and response; ``None`` where it does not say."""
 
 
 class RouterExchange:
@@ -49,7 +52,7 @@ class RouterExchange:
         runtime: Runtime,
         endpoint: Endpoint,
         headers: HeaderDict,
-        modes: ProtocolConfiguration | None,
+        modes: BodyModes,
     ) -> None:
         self.runtime = runtime
         self.endpoint = endpoint
@@ -58,9 +61,7 @@ class RouterExchange:
         self.attempts = 0
         self._context = context
         self._headers = headers
-        # Envoy says so on the first message; an older one does not.
-        self._request_mode = modes.request_body_mode if modes else None
-        self._response_mode = modes.response_body_mode if modes else None
+        self._request_mode, self._response_mode = modes
         self.internal_id = f"{self.request_id}-{context.new_id()}{context.id_tag}"
         self._pieces: list[bytes] = []
         self._received = 0
@@ -68,10 +69,10 @@ class RouterExchange:
         self._refused = False
         self.awaits_response = True
         self._attempt: Attempt | None = None
-        # The headers of the first attempt before we changed them, and the names that attempts have changed so far:
-        # Envoy carries those changes over into the next attempt.
+        # The headers of the first attempt before we changed them, and the names that attempts have set or removed so
+        # far: Envoy carries those changes over into the next attempt.
         self._original: HeaderDict = {}
-        self._changed: set[str] = set()
+        self._touched: set[str] = set()
         self._local_reply = False
         self._response: ResponseExchange | None = None
 
@@ -85,11 +86,8 @@ class RouterExchange:
         forged = [name for name in self._headers if name.startswith(INTERNAL_PREFIX)]
         for name in forged:
             del self._headers[name]
-        return replies.common(
-            "request_headers",
-            sets=[(names.INTERNAL_REQUEST_ID, self.internal_id)],
-            removes=[name for name in forged if name != names.INTERNAL_REQUEST_ID],
-        )
+        removes = tuple([name for name in forged if name != names.INTERNAL_REQUEST_ID])
+        return replies.one_header("request_headers", names.INTERNAL_REQUEST_ID, self.internal_id, removes=removes)
 
     def request_body(self, message: HttpBody) -> Reply:
         if self._request is not None or self._refused:
@@ -205,29 +203,35 @@ class RouterExchange:
 
     def restored(self, received: HeaderDict) -> HeaderDict:
         """The headers of an attempt, with what former attempts changed put back to what it was before the first."""
-        if not self._changed:
-            self._original = received
         headers = dict(received)
-        for name in self._changed:
+        if not self._touched:
+            self._original = received
+            return headers
+        for name in self._changed():
             if name in self._original:
                 headers[name] = self._original[name]
             else:
                 headers.pop(name, None)
         return headers
 
+    def _changed(self) -> list[str]:
+        """The names to put back. Envoy recomputes the length, and the path is set by every attempt."""
+        return sorted(name for name in self._touched if name != "content-length" and not is_protected(name))
+
     def restore(self, changes: HeaderChanges) -> None:
         """Complete an attempt's changes so that Envoy, too, undoes those of former attempts (contract 3.12, 3.19).
 
         Only what we changed ourselves is put back: other filters' headers and the trace context are not ours.
         """
-        touched = changes.sets.keys() | changes.removes
-        for name in sorted(self._changed - touched):
+        changed = self._changed() if self._touched else []
+        self._touched.update(changes.sets, changes.removes)
+        for name in changed:
+            if name in changes.sets or name in changes.removes:
+                continue
             if name in self._original:
                 changes.set(name, self._original[name])
             else:
                 changes.removes.append(name)
-        # Envoy recomputes the length, and the path is set by every attempt.
-        self._changed.update(name for name in touched if name != "content-length" and not is_protected(name))
 
     # Response
 

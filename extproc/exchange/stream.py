@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import structlog
 
@@ -17,13 +18,16 @@ from extproc.exchange.models import list_models
 from extproc.exchange.owners import ForeignAttempt, Owner
 from extproc.exchange.registry import Registry
 from extproc.exchange.replies import Reply
-from extproc.exchange.router import RouterExchange
+from extproc.exchange.router import BodyModes, RouterExchange
 from extproc.exchange.upstream import UpstreamExchange
 from extproc.runtime import Runtime
+from extproc.telemetry.ledger import Ledger
 from extproc.telemetry.metrics import Metrics
 from protos.ext_proc_pb2 import FULL_DUPLEX_STREAMED, GRPC, ProcessingRequest
 
 _log = structlog.get_logger(__name__)
+
+_UNSUPPORTED_MODES: Final = frozenset({FULL_DUPLEX_STREAMED, GRPC})
 
 ROUTER = "router"
 UPSTREAM = "upstream"
@@ -42,6 +46,7 @@ class Processor:
         *,
         metrics: Metrics,
         options: ExchangeOptions | None = None,
+        ledger: Ledger | None = None,
         clock: Callable[[], float] = time.perf_counter,
         now: Callable[[], float] = time.time,
         ids: Callable[[], str] = new_id,
@@ -51,6 +56,7 @@ class Processor:
         self._context = ExchangeContext(
             metrics=metrics,
             options=options or ExchangeOptions(),
+            ledger=ledger,
             clock=clock,
             now=now,
             new_id=ids,
@@ -166,11 +172,12 @@ class Stream:
         foreign = self._foreign(internal_id) if owner is None else None
         # Only Envoy's upstream-level filter is set up with attributes. The id in the headers says nothing about the
         # level: backends have seen it, and what a backend knows a client may know.
-        if request.attributes:
+        attributes = request.attributes
+        if attributes:
             if foreign is not None:
                 raise ForeignAttempt(foreign)
             self._open(UPSTREAM)
-            return self._upstream_headers(request, headers, owner)
+            return self._upstream_headers(request, headers, owner, attributes)
         self._open(ROUTER)
         if owner is not None or foreign is not None:
             # Either a filter that lost its attributes, or a client that plays with an id: neither may go on as it is.
@@ -189,13 +196,10 @@ class Stream:
         context = self._context
         if context.closing:
             raise StreamFailure(StreamFailure.UNAVAILABLE, "shutting down")
-        modes = request.protocol_config if request.HasField("protocol_config") else None
-        for mode in (modes.request_body_mode, modes.response_body_mode) if modes else ():
-            if mode in (FULL_DUPLEX_STREAMED, GRPC):
-                _log.error("unsupported body mode; use BUFFERED", mode=mode)
-                raise BackendUnavailable(
-                    "the gateway's filter uses a body mode that the external processor does not take"
-                )
+        modes = _body_modes(request)
+        if not _UNSUPPORTED_MODES.isdisjoint(modes):
+            _log.error("unsupported body mode; use BUFFERED", modes=modes)
+            raise BackendUnavailable("the gateway's filter uses a body mode that the external processor does not take")
         runtime = context.runtime
         if runtime is None:
             raise BackendUnavailable("the gateway has no configuration yet")
@@ -216,7 +220,13 @@ class Stream:
         self.end = StreamFailure(StreamFailure.NOT_FOUND, text)
         return replies.immediate(404, text.encode(), content_type=None, grpc_status=StreamFailure.NOT_FOUND)
 
-    def _upstream_headers(self, request: ProcessingRequest, headers: HeaderDict, owner: RouterExchange | None) -> Reply:
+    def _upstream_headers(
+        self,
+        request: ProcessingRequest,
+        headers: HeaderDict,
+        owner: RouterExchange | None,
+        attributes: Mapping[str, bytes],
+    ) -> Reply:
         if owner is None:
             internal_id = headers.get(names.INTERNAL_REQUEST_ID)
             raise UnmatchedAttempt(
@@ -225,7 +235,7 @@ class Stream:
                 else "missing internal request ID header from router filter"
             )
         self._upstream_of = owner
-        target = read_target(request.attributes, headers)
+        target = read_target(attributes, headers)
         return UpstreamExchange(self._context, owner).request_headers(request, headers, target)
 
     # The other phases
@@ -238,7 +248,8 @@ class Stream:
     def _response_headers(self, request: ProcessingRequest) -> Reply:
         if self._router is None:
             return replies.neutral("response_headers")
-        return self._router.response_headers(request.response_headers, read_headers(request.response_headers))
+        message = request.response_headers
+        return self._router.response_headers(message, read_headers(message))
 
     def _response_body(self, request: ProcessingRequest) -> Reply:
         if self._router is None:
@@ -284,6 +295,14 @@ class Stream:
             # The client has its status already; only the end of the stream can tell it.
             raise StreamFailure(StreamFailure.INTERNAL, f"internal error, id {fault_id}") from error
         return self._refuse(InternalFault(fault_id))
+
+
+def _body_modes(request: ProcessingRequest) -> BodyModes:
+    """How Envoy sends the bodies of request and response, as it says on the first message; an older one does not."""
+    if not request.HasField("protocol_config"):
+        return None, None
+    config = request.protocol_config
+    return config.request_body_mode, config.response_body_mode
 
 
 _HANDLERS: dict[str, Callable[[Stream, ProcessingRequest], Reply]] = {

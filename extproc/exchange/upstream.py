@@ -78,9 +78,12 @@ class UpstreamExchange:
             now=self._context.now,
             new_id=self._context.new_id,
             default_max_tokens=self._context.options.default_max_tokens,
+            bedrock_betas=self._context.options.bedrock_betas,
         )
         attempt.translator = translator_for(operation, target, backend=backend.short_name)
-        return self._request(message, attempt, request)
+        reply = self._request(message, attempt, request)
+        attempt.prepared = self._context.clock() - started
+        return reply
 
     def _backend(self, name: str) -> tuple[Runtime, RuntimeBackend]:
         """The backend, from the config that the request started with, else from the live one.
@@ -105,10 +108,12 @@ class UpstreamExchange:
         force = self._router.attempts > 1 or request.rewritten
         _, _, query = self._router.path.partition("?")
         translated = attempt.translator.request(request, query=query, force=force)
-        replace = translated.body is not None or force or backend.body is not None
+        # A form has no members that a mutation could name.
+        mutation = None if request.content_type else backend.body
+        replace = translated.body is not None or force or mutation is not None
         body = request.body if translated.body is None else translated.body
-        if backend.body is not None:
-            body = backend.body.apply(body)
+        if mutation is not None:
+            body = mutation.apply(body)
 
         # A path for Google's APIs is relative: it is completed when the request is authenticated, where it is at all.
         changes = HeaderChanges()
@@ -117,6 +122,7 @@ class UpstreamExchange:
             changes.set("content-length", str(len(body)))
         for name, value in translated.headers:
             changes.set(name, value)
+        changes.removes += [name for name in translated.removes if name in plan.headers]
         # Ask the backend only for codings that can be decoded here, or its usage could not be read.
         accepted = _acceptable(plan.headers.get("accept-encoding", ""))
         if accepted is not None:

@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from extproc.formats import jsonedit
 from extproc.formats.eventstream import EventMessage
+from extproc.translate.base import Target
 from extproc.translate.chat.translator import BackendError
 from extproc.translate.openai_errors import MAX_MESSAGE_BYTES
 
@@ -138,42 +139,21 @@ def messages_error_body(kind: str, message: str, request_id: str = "") -> bytes:
     return _encode(_MessagesErrorBody(error, request_id or UNSET))
 
 
-_BETA_FLAGS: Final = frozenset(
-    {
-        "computer-use-2024-10-22",
-        "computer-use-2025-01-24",
-        "context-1m-2025-08-07",
-        "context-management-2025-06-27",
-        "dev-full-thinking-2025-05-14",
-        "fine-grained-tool-streaming-2025-05-14",
-        "interleaved-thinking-2025-05-14",
-        "mcp-client-2025-04-04",
-        "mcp-client-2025-11-20",
-        "model-context-window-exceeded-2025-08-26",
-        "output-128k-2025-02-19",
-        "pdfs-2024-09-25",
-        "search-results-2025-06-09",
-        "token-counting-2024-11-01",
-        "token-efficient-tools-2025-02-19",
-        "tool-search-tool-2025-10-19",
-        "web-search-2025-03-05",
-    }
-)
 _BETA_ALIASES: Final[Mapping[str, str]] = {"advanced-tool-use-2025-11-20": "tool-search-tool-2025-10-19"}
 
 
-def anthropic_betas(headers: Mapping[str, str], body: bytes) -> list[str]:
+def anthropic_betas(target: Target, body: bytes) -> list[str]:
     """The beta flags that Claude on Bedrock is to have, in order and each once (contract, messages 5.4).
 
     The service refuses a whole request for a flag that it does not know, so only known ones go on. They come from the
     header ``anthropic-beta``, and after it from the body's own ``anthropic_beta``.
     """
-    flags = [flag.strip() for flag in headers.get("anthropic-beta", "").split(",")]
+    flags = [flag.strip() for flag in target.headers.get("anthropic-beta", "").split(",")]
     listed = jsonedit.find(body, "anthropic_beta")
     if listed is not None:
         flags += _listed(listed)
     named = (_BETA_ALIASES.get(flag, flag) for flag in flags)
-    return list(dict.fromkeys(flag for flag in named if flag in _BETA_FLAGS))
+    return list(dict.fromkeys(flag for flag in named if flag in target.bedrock_betas))
 
 
 def _listed(value: bytes) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from extproc.endpoints.base import ParsedRequest
+from extproc.translate.anthropic import BEDROCK_BETAS
 from extproc.usage import NO_USAGE, TokenUsage
 from filter_config.model import VersionedAPISchema
 
@@ -30,6 +31,7 @@ class Target(Struct, frozen=True, kw_only=True):
         now: the time, in seconds since 1970.
         new_id: a fresh UUID, for what a client's API gives an id and the backend's does not.
         default_max_tokens: limit of output tokens for a request without one, where the backend's API demands it.
+        bedrock_betas: flags of ``anthropic-beta`` that Amazon Bedrock knows.
     """
 
     schema: VersionedAPISchema
@@ -38,6 +40,7 @@ class Target(Struct, frozen=True, kw_only=True):
     new_id: Callable[[], str]
     default_max_tokens: int = DEFAULT_MAX_TOKENS
     headers: Mapping[str, str] = {}
+    bedrock_betas: frozenset[str] = BEDROCK_BETAS
 
 
 class TranslatedRequest(Struct, frozen=True, kw_only=True):
@@ -46,11 +49,13 @@ class TranslatedRequest(Struct, frozen=True, kw_only=True):
     Attributes:
         path: the ``:path`` at the backend.
         headers: to set beside the path, in order.
+        removes: names of the client's headers that mean nothing to the backend, or something else.
         body: ``None`` leaves the body as the client sent it.
     """
 
     path: str
     headers: tuple[tuple[str, str], ...] = ()
+    removes: tuple[str, ...] = ()
     body: bytes | None = None
 
 
@@ -120,3 +125,8 @@ class Translator(Protocol):
 
 Factory = Callable[[Target], Translator]
 """Makes the translator of one attempt."""
+
+
+def media_type(headers: Mapping[str, str]) -> str:
+    """The media type of a body, in lower case and without parameters; empty when it is not told."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -13,9 +13,8 @@ from extproc.formats import multipart
 from extproc.formats.multipart import MultipartError
 from extproc.formats.sse import SSEEvent
 from extproc.translate.base import Factory, Target
-from extproc.translate.observe import UNREMARKABLE, Observation, Observer
-from extproc.translate.openai_errors import MAX_TYPE_LENGTH
-from extproc.translate.openai_usage import chat_usage, read_report
+from extproc.translate.observe import DONE, UNREMARKABLE, Observation, Observer, error_name
+from extproc.translate.openai_usage import UNREADABLE, chat_usage, read_report
 from extproc.translate.passthrough import PassThrough, azure_path, name_model, openai_path
 from extproc.usage import NO_USAGE, TokenUsage, as_count
 
@@ -73,11 +72,6 @@ class _Event(msgspec.Struct, frozen=True):
 
 _read_event = msgspec.json.Decoder(_Event).decode
 
-# What decoding bytes of a stranger may raise: no JSON, no text, nested too deep, a number of absurd length.
-_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError)
-
-_DONE: Final = Observation(complete=True)
-
 
 class MediaObserver:
     """Reads documents with ``usage`` at their top, and events by their ``type``; the model they may name is not read.
@@ -100,28 +94,21 @@ class MediaObserver:
         if not event.data:
             return UNREMARKABLE
         if event.data == b"[DONE]":
-            return _DONE
+            return DONE
         try:
             read = _read_event(event.data)
-        except _UNREADABLE:
+        except UNREADABLE:
             return UNREMARKABLE
         kind = read.type if isinstance(read.type, str) else (event.event or b"").decode(errors="replace")
         # An SDK takes any event that has an `error` for the end.
         if kind == "error" or read.error:
-            return Observation(complete=True, failure=_error_name(read))
+            return _observed(read.usage, complete=True, failure=error_name(read.error, read.code))
         return _observed(read.usage, complete=kind in self._ends)
 
 
-def _observed(usage: object, *, complete: bool) -> Observation:
+def _observed(usage: object, *, complete: bool, failure: str = "") -> Observation:
     counts = media_usage(usage)
-    return Observation(usage=counts, reports_usage=counts is not NO_USAGE, complete=complete)
-
-
-def _error_name(event: _Event) -> str:
-    """What the error is called: by its code, else by its type."""
-    told = event.error if isinstance(event.error, dict) else {}
-    names = (told.get("code"), event.code, told.get("type"))
-    return next((each for each in names if isinstance(each, str) and each), "server_error")[:MAX_TYPE_LENGTH]
+    return Observation(usage=counts, reports_usage=counts is not NO_USAGE, complete=complete, failure=failure)
 
 
 def on_openai_and_azure(suffix: str, observer: Callable[[], Observer]) -> Mapping[str, Factory]:

@@ -10,10 +10,12 @@ import re
 from collections.abc import Callable
 from typing import Protocol
 
+import msgspec
 from msgspec import Struct
 
 from extproc.formats.sse import SSEEvent
-from extproc.translate.openai_usage import Report, read_report
+from extproc.translate.openai_errors import MAX_TYPE_LENGTH
+from extproc.translate.openai_usage import UNREADABLE, Report, read_report
 from extproc.usage import NO_USAGE, TokenUsage
 
 UsageReader = Callable[[object], TokenUsage]
@@ -59,7 +61,8 @@ class Observer(Protocol):
 # The member that names the model, as chunks repeat it.
 _MODEL_MEMBER = re.compile(rb'"model"\s*:\s*"([^"\\]*)"')
 
-_DONE = Observation(complete=True)
+DONE = Observation(complete=True)
+"""What ``[DONE]`` says."""
 
 
 class UsageObserver:
@@ -89,7 +92,12 @@ class UsageObserver:
     def event(self, event: SSEEvent) -> Observation:
         data = event.data
         if data == b"[DONE]":
-            return _DONE
+            return DONE
+        if b'"error"' in data and (failure := _failure(data)):
+            return msgspec.structs.replace(self._reported(data), complete=True, failure=failure)
+        return self._reported(data)
+
+    def _reported(self, data: bytes) -> Observation:
         if may_hold(data, b'"usage"'):
             report = self._observe(data)
             if report is None:
@@ -118,3 +126,32 @@ def may_hold(data: bytes, key: bytes) -> bool:
     A key may be spelled with escapes; so those of lower-case letters begin.
     """
     return key in data or b"\\u006" in data or b"\\u007" in data
+
+
+class _Failed(Struct, frozen=True):
+    error: object = None
+    code: object = None
+
+
+_decode_failed = msgspec.json.Decoder(_Failed).decode
+
+
+def _failure(data: bytes) -> str:
+    """The name of the error that an event tells of; empty for an event of another kind."""
+    try:
+        told = _decode_failed(data)
+    except UNREADABLE:
+        return ""
+    return error_name(told.error, told.code) if told.error else ""
+
+
+def error_name(error: object, code: object) -> str:
+    """What an error of OpenAI's APIs is called: by its code, else by its type.
+
+    Args:
+        error: the member ``error`` of what tells of it.
+        code: the member ``code`` beside that.
+    """
+    told = error if isinstance(error, dict) else {}
+    names = (told.get("code"), code, told.get("type"))
+    return next((each for each in names if isinstance(each, str) and each), "server_error")[:MAX_TYPE_LENGTH]

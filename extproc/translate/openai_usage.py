@@ -24,7 +24,7 @@ class Report(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(Report)
 
 # What decoding bytes of a stranger may raise: no JSON, no text, nested too deep, a number of absurd length.
-_UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError)
+UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError)
 
 # What a chunk that only reports usage may hold beside the report; anything else is news for the client.
 _USAGE_CHUNK_MEMBERS = frozenset(
@@ -36,7 +36,7 @@ def only_reports_usage(data: bytes) -> bool:
     """Whether a chunk that holds a report says nothing else to a client; what cannot be told apart is kept."""
     try:
         chunk = msgspec.json.decode(data)
-    except _UNREADABLE:
+    except UNREADABLE:
         return False
     return not chunk.get("choices") and _USAGE_CHUNK_MEMBERS.issuperset(chunk)
 
@@ -45,7 +45,7 @@ def read_report(data: bytes) -> Report | None:
     """Decode one JSON document, or ``None`` when it is not an object."""
     try:
         return _decoder.decode(data)
-    except _UNREADABLE:
+    except UNREADABLE:
         return None
 
 

@@ -159,7 +159,8 @@ class PassThrough:
         content_type = headers.get("content-type", "").lower()
         self._cleans = self._hide_usage and "json" not in content_type
         if "event-stream" in content_type:
-            self._reader = SSEReader()
+            # As if it had been asked for; a document that is called a stream is found out by how it begins.
+            self._stream = True
         else:
             self._observes = self._observer.reads(content_type)
             if not self._observes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import uuid4
 
 import structlog
@@ -13,6 +13,9 @@ from extproc.exchange.owners import ForeignAttempt, Owner
 from protos.ext_proc_pb2 import ProcessingRequest
 
 _log = structlog.get_logger(__name__)
+
+HEALTH_SECONDS: Final = 0.25
+"""How often a server looks at its health while somebody watches it."""
 
 
 class Encodable(Protocol):

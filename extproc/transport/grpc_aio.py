@@ -10,6 +10,7 @@ never cancelled: after a reset its pending read ends as at the end of the stream
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,7 +20,7 @@ import grpc
 from grpc import aio
 
 from extproc.errors import StreamFailure
-from extproc.transport.base import Encodable, HealthCheckError, ListenError, Processor, Stream, fault
+from extproc.transport.base import HEALTH_SECONDS, Encodable, HealthCheckError, ListenError, Processor, Stream, fault
 from extproc.transport.listen import UNIX, SocketFile, bind_tcp, reachable
 from protos.ext_proc_pb2 import ProcessingRequest
 from protos.health_pb2 import HealthCheckRequest, HealthCheckResponse, HealthListRequest, HealthListResponse
@@ -47,6 +48,7 @@ class GrpcServer:
         self._is_serving = is_serving
         self._file: SocketFile | None = None
         self._address = ""
+        self._stopping = asyncio.Event()
         self._server = aio.server(
             options=[
                 ("grpc.max_receive_message_length", max_message if 0 < max_message < MAX_INT32 else -1),
@@ -91,6 +93,8 @@ class GrpcServer:
 
     async def stop(self, grace: float) -> None:
         """See ``transport.base.Server``."""
+        # Who watches the health would hold up the end.
+        self._stopping.set()
         await self._server.stop(grace)
         if self._file is not None:
             self._file.remove()
@@ -139,7 +143,17 @@ class GrpcServer:
         return HealthListResponse(statuses={"extproc": self._status()})
 
     async def _watch(self, _request: HealthCheckRequest, context: Any) -> None:  # noqa: ANN401 - grpcio has no types
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Watch is not implemented")
+        """Tell the health as it is, and again whenever it has changed."""
+        told = None
+        while True:
+            status = self._status()
+            if status != told:
+                await context.write(status)
+                told = status
+            if self._stopping.is_set():
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "server stops")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), HEALTH_SECONDS)
 
 
 async def _exchange(stream: Stream, context: Any) -> StreamFailure | None:  # noqa: ANN401 - grpcio has no types

@@ -258,7 +258,8 @@ def test_gemini_thinks_and_is_given_its_thought_back(ask, backends, stream):
         for part in content["parts"]
         if "thoughtSignature" in part
     ]
-    assert signed == [block.signature for block in thoughts if block.signature]
+    # Clients have whose it is before it.
+    assert [f"gemini.{each}" for each in signed] == [block.signature for block in thoughts if block.signature]
 
 
 def test_a_session_of_a_coding_agent(client, stack, backends):
@@ -379,7 +380,8 @@ def test_a_connection_that_breaks_is_no_good_end(client, backends):
     backends["OpenAI"].scripted.append(stream_reply(chunk({"content": "Sun"}), Abort()))
     heard = []
     with (
-        pytest.raises(httpx2.RemoteProtocolError),
+        # Envoy may see the break before it has sent the headers on; then it answers itself.
+        pytest.raises((httpx2.RemoteProtocolError, anthropic.InternalServerError)),
         client.messages.stream(model="OpenAI", max_tokens=9, messages=[QUESTION]) as events,
     ):
         heard += events
@@ -410,7 +412,7 @@ def test_tokens_are_counted_by_the_backend(client, stack, backends, schema, answ
     assert counted.parse().input_tokens == 321
     assert "x-ai-eg-token-count" not in counted.headers
     costs = stack.access_log.wait_for(request_id)["costs"]
-    assert (costs["input"], costs["output"]) == (321, 0)
+    assert set(costs.values()) == {None}
 
 
 def test_a_backend_that_cannot_count_has_its_tokens_estimated(client, stack):

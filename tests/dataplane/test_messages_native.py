@@ -39,6 +39,8 @@ EVERYWHERE = pytest.mark.parametrize("schema", SCHEMAS)
 BOTH_WAYS = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 MUTATED = "mutated"
 VERSION = "2023-06-01"
+"""Which the first party gets of a client that sends none."""
+VERSION_OF_THE_SDK = anthropic.Anthropic(api_key="x").default_headers["anthropic-version"]
 SYSTEM = "You are a weather service. Be brief."
 QUESTION = {"role": "user", "content": "What is the weather in Paris?"}
 TOOLS = [
@@ -138,8 +140,6 @@ def sdk(request, stack):
         "api_key": "sk-of-the-client",
         "max_retries": 0,
         "timeout": 30,
-        # The one that the stand-ins know; an SDK has a version of its own.
-        "default_headers": {"anthropic-version": VERSION},
     }
     with asyncio.Runner() as runner:
         if request.param == "sync":
@@ -224,7 +224,7 @@ def test_where_a_request_goes_and_with_what(sdk, upstreams, schema):
     received = upstreams[schema].last
     speaker = BY_SCHEMA[schema]
     assert received.header("host") == speaker.host
-    assert received.header("anthropic-version") == VERSION
+    assert received.header("anthropic-version") == VERSION_OF_THE_SDK
     assert "sk-of-the-client" not in str(received.headers)
     assert "evil.example" not in str(received.headers)
     match schema:
@@ -254,7 +254,7 @@ def test_beta_features_of_the_sdk(sdk, upstreams, schema):
     received = upstreams[schema].last
     assert answer.content[0].text.startswith("You said: What")
     assert ("?beta=true" in received.target) == (schema == "Anthropic")
-    assert received.header("anthropic-beta") == ",".join(flags)
+    assert received.header("anthropic-beta") == (None if schema == "AWSAnthropic" else ",".join(flags))
     assert received.json().get("anthropic_beta") == (flags[:1] if schema == "AWSAnthropic" else None)
 
 
@@ -293,8 +293,8 @@ def test_counting(sdk, stack, upstreams, schema, encoding):
     if schema == "AWSAnthropic":
         headers = received.headers
         verify(method="POST", path=path, headers=headers, body=received.body, secrets=CALLERS, now=time.time())
-    costs = stack.access_log.wait_for(request_id)["costs"]
-    assert {name: count for name, count in costs.items() if count} == {"input": 42, "total": 42}
+    # BR-70: counting is free.
+    assert set(stack.access_log.wait_for(request_id)["costs"].values()) == {None}
 
 
 @EVERYWHERE
@@ -369,7 +369,8 @@ def test_frames_reach_the_client_as_events(http, stack, upstreams, piece):
 
 
 def test_a_body_mutation_of_the_backend(sdk, upstreams):
-    sdk.message(MUTATED, [QUESTION], stream=False, max_tokens=50)
+    # Only the first version of the API has what is set here.
+    sdk.message(MUTATED, [QUESTION], stream=False, max_tokens=50, extra_headers={"anthropic-version": VERSION})
 
     assert upstreams["Anthropic"].last.json() == {
         "model": MUTATED,
@@ -389,7 +390,6 @@ def test_the_version_of_the_client_goes_along(http, upstreams, schema, version):
     assert upstreams[schema].last.header("anthropic-version") == expected
 
 
-@pytest.mark.xfail(reason="of a header that comes twice the exchange knows the last value alone", strict=True)
 def test_two_headers_of_flags(http, upstreams):
     """BR-68: what stands in the second counts as well."""
     request = json.dumps({"model": "AWSAnthropic", "max_tokens": 9, "messages": [QUESTION]}).encode()

@@ -271,8 +271,8 @@ def test_tokens_are_counted(client, stack, upstreams, name):
     received = upstreams[name].last
     assert received.target == COUNT_PATHS[name]
     assert received.json() == {"model": BY_SCHEMA[NATIVE[name]].model, "input": UNKNOWN["input"]}
-    costs = stack.access_log.wait_for(request_id)["costs"]
-    assert (costs["input"], costs["output"] or 0) == (31, 0)
+    # What is counted has not been spent.
+    assert set(stack.access_log.wait_for(request_id)["costs"].values()) == {None}
 
 
 @ON_NATIVE

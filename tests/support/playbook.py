@@ -11,13 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from google.protobuf.struct_pb2 import Struct
+
 from extproc.exchange import names
 from extproc.exchange.context import ExchangeOptions
 from extproc.exchange.stream import Processor, Stream
 from extproc.runtime import build_runtime
 from extproc.telemetry.metrics import Metrics
 from filter_config.load import decode
-from protos.ext_proc_pb2 import HttpHeaders, ProcessingRequest, ProcessingResponse
+from protos.ext_proc_pb2 import HeaderValue, HttpHeaders, ProcessingRequest, ProcessingResponse
 
 BACKEND = "default/openai/route/chat/rule/0/ref/0"
 SECOND_BACKEND = "default/second/route/chat/rule/0/ref/1"
@@ -40,7 +42,7 @@ def cost(key: str, kind: str = "TotalToken", *, route: str = ROUTE, **extra: str
 def _fill(target: HttpHeaders, headers: Headers, *, end_of_stream: bool) -> None:
     for name, value in headers.items() if isinstance(headers, Mapping) else headers:
         raw = value.encode() if isinstance(value, str) else value
-        target.headers.headers.add(key=name, raw_value=raw)
+        target.headers.headers.append(HeaderValue(key=name, raw_value=raw).SerializeToString())
     target.end_of_stream = end_of_stream
 
 
@@ -50,7 +52,9 @@ def request_headers(
     request = ProcessingRequest()
     _fill(request.request_headers, headers, end_of_stream=eos)
     if attributes is not None:
-        request.attributes[names.ATTRIBUTES].update(attributes)
+        struct = Struct()
+        struct.update(attributes)
+        request.attributes[names.ATTRIBUTES] = struct.SerializeToString()
     return request
 
 

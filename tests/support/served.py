@@ -11,6 +11,7 @@ from extproc.errors import StreamFailure
 from extproc.transport.grpc_aio import GrpcServer
 from extproc.transport.http2.server import Http2Server
 from protos.ext_proc_pb2 import BodyResponse, HttpBody, ProcessingRequest, ProcessingResponse
+from protos.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 PROCESS = "/envoy.service.ext_proc.v3.ExternalProcessor/Process"
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
@@ -65,7 +66,8 @@ class Served:
 
     def __init__(self, engine, address="127.0.0.1:0", *, serving=True, **options):
         self.processor = Processor()
-        self.server = engine(self.processor, is_serving=lambda: serving, **options)
+        self.serving = serving
+        self.server = engine(self.processor, is_serving=lambda: self.serving, **options)
         self.address = self.server.listen(address)
         self.channel = aio.insecure_channel(self.address, options=UNLIMITED)
 
@@ -79,6 +81,11 @@ class Served:
 
     def process(self):
         return self.channel.stream_stream(PROCESS, ProcessingRequest.SerializeToString, ProcessingResponse.FromString)()
+
+    def watch(self):
+        return self.channel.unary_stream(
+            "/grpc.health.v1.Health/Watch", HealthCheckRequest.SerializeToString, HealthCheckResponse.FromString
+        )(HealthCheckRequest())
 
     async def exchange(self, *bodies):
         call = self.process()

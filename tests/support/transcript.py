@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
+from google.protobuf.struct_pb2 import Struct
 
-from protos.ext_proc_pb2 import HeaderMutation, ProcessingRequest, ProcessingResponse
+from protos.ext_proc_pb2 import HeaderMutation, HeaderValue, ProcessingRequest, ProcessingResponse
 from tests.support.playbook import Exchange, Reply
 
 
@@ -35,13 +36,13 @@ def _said(message: ProcessingRequest) -> Iterator[str]:
     kind = message.WhichOneof("request") or ""
     content = getattr(message, kind)
     if kind.endswith("_headers"):
-        yield from (f"   {header.key}: {header.raw_value.decode()}" for header in content.headers.headers)
+        headers = map(HeaderValue.FromString, content.headers.headers)
+        yield from (f"   {header.key}: {header.raw_value.decode()}" for header in headers)
     if kind.endswith("_body"):
         yield from _body(content.body)
-    for struct in message.attributes.values():
-        yield from (
-            f"   attribute {name} = {json.dumps(value)}" for name, value in sorted(MessageToDict(struct).items())
-        )
+    for encoded in message.attributes.values():
+        attributes = MessageToDict(Struct.FromString(encoded))
+        yield from (f"   attribute {name} = {json.dumps(value)}" for name, value in sorted(attributes.items()))
     if not kind.endswith("_trailers") and content.end_of_stream:
         yield "   (end of stream)"
 

@@ -1,4 +1,4 @@
-"""Amazon Bedrock's runtime: Converse and InvokeModel of Claude, both also as a stream.
+"""Amazon Bedrock's runtime: Converse and InvokeModel of Claude, both also as a stream, and counts of their tokens.
 
 Whether a signature fits its request is not checked here, only whose it is and what it is for.
 """
@@ -17,14 +17,18 @@ from deploy.demo.providers.converse_replies import frames, response
 from deploy.demo.providers.eventstream import CONTENT_TYPE, event_frame
 from deploy.demo.providers.messages_replies import events, message
 from deploy.demo.providers.messages_shapes import BedrockRequest
-from deploy.demo.providers.script import Said, Tokens
+from deploy.demo.providers.script import Conversation, Said, Tokens
 from deploy.demo.providers.service import Call, Refused, Reply, allow_query, answered, document, json_reply
+from deploy.demo.providers.shapes import Shape, decode
 
 _PATH: Final = re.compile(r"/model/(?P<model>[^/]+)/(?P<operation>[a-z-]+)")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.~$&+:=@%-]")
 _MODEL: Final = re.compile(
     r"arn:aws(-[^:]+)?:bedrock:[a-z0-9-]{1,20}:(\d{12})?:[a-z-]+/[a-zA-Z0-9:./-]+|[a-zA-Z0-9:._-]+"
 )
+_PROFILE: Final = re.compile(r"inference-profile/|^[a-z-]+\.(?=[a-z0-9]+\.)")
+# Models that are named by a version of Bedrock's know the first version of the API alone.
+_VERSIONED: Final = re.compile(r"-v\d+(:\d+)?$")
 _AUTHORIZATION: Final = re.compile(
     r"AWS4-HMAC-SHA256 Credential=(?P<key>[^/,\s]+)/(?P<day>\d{8})/(?P<region>[^/]+)/bedrock/aws4_request, "
     r"SignedHeaders=(?P<signed>[a-z0-9;-]+), Signature=[0-9a-f]{64}"
@@ -105,12 +109,49 @@ def _invoke_stream(call: Call, model: str) -> Reply:
 def _asked_invoke(call: Call, model: str) -> Said:
     if "claude" not in model:
         raise Refused("malformed input request: this model does not speak the Messages API")
-    _, asked = messages.read(call.body, BedrockRequest)
-    return asked.answer()
+    return _read_invoke(call.body, model).answer()
+
+
+def _read_invoke(body: bytes, model: str) -> Conversation:
+    request, asked = messages.read(body, BedrockRequest)
+    if request.anthropic_version == messages.REVISED and _VERSIONED.search(model):
+        raise Refused(f"anthropic_version: {messages.REVISED} is not supported for this model")
+    messages.check_version(request, request.anthropic_version)
+    return asked
+
+
+class _InvokeModel(Shape, frozen=True, kw_only=True):
+    body: bytes
+
+
+class _CountInput(Shape, frozen=True, kw_only=True, rename="camel"):
+    invoke_model: _InvokeModel | None = None
+    converse: dict[str, Any] | None = None
+
+
+class _CountTokens(Shape, frozen=True, kw_only=True):
+    input: _CountInput
+
+
+def _count_tokens(call: Call, model: str) -> Reply:
+    """Of base models alone: a profile says where to run, and nothing is run."""
+    if _PROFILE.search(model):
+        raise Refused("the provided model doesn't support counting tokens")
+    asked = decode(call.body, _CountTokens).input
+    if asked.invoke_model is not None and asked.converse is None:
+        if "claude" not in model:
+            raise Refused("malformed input request: this model does not speak the Messages API")
+        said = _read_invoke(asked.invoke_model.body, model).answer()
+    elif asked.converse is not None and asked.invoke_model is None:
+        said = converse.read(document(asked.converse), model)[1].answer()
+    else:
+        raise Refused("input: exactly one member has to be set")
+    return json_reply({"inputTokens": said.tokens.prompt}, headers=[_REQUEST_ID])
 
 
 _OPERATIONS: Final[Mapping[str, Callable[[Call, str], Reply]]] = {
     "converse": _converse,
+    "count-tokens": _count_tokens,
     "converse-stream": _converse_stream,
     "invoke": _invoke,
     "invoke-with-response-stream": _invoke_stream,

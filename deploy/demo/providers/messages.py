@@ -26,7 +26,11 @@ _CHOICES: Final[Mapping[type, str]] = {
 
 _THOUGHTS: Final = (shapes.Thinking, shapes.RedactedThinking)
 
+REVISED: Final = "2026-10-21"
+"""The version of the API that knows no sampling, whichever host has it; all before it do."""
+
 RequestT = TypeVar("RequestT", bound=shapes.MessagesRequest)
+PromptT = TypeVar("PromptT", bound=shapes.Prompt)
 Block = shapes.UserBlock | shapes.AssistantBlock
 
 
@@ -44,15 +48,45 @@ def read(body: bytes, shape: type[RequestT]) -> tuple[RequestT, Conversation]:
     for index, sequence in enumerate(request.stop_sequences or ()):
         if not sequence.strip():
             raise Refused(f"stop_sequences.{index}: has to hold more than white space")
+    _check_prompt(request, limit=request.max_tokens)
+    _check_sampling(request)
+    return request, _conversation(request, limit=request.max_tokens)
+
+
+def read_count(body: bytes, shape: type[PromptT]) -> tuple[PromptT, Conversation]:
+    """A request for a count, and what it would ask; rules as for ``read``."""
+    request = decode(body, shape)
+    _check_prompt(request, limit=None)
+    return request, _conversation(request, limit=None)
+
+
+def check_version(request: shapes.Prompt, version: str) -> None:
+    """What a version of the API no longer takes (Anthropic's guide to 2026-10-21).
+
+    Raises:
+        Refused: the request has it.
+    """
+    if version != REVISED:
+        return
+    for name in ("temperature", "top_p", "top_k"):
+        if getattr(request, name, None) is not None:
+            raise Refused(f"{name}: Extra inputs are not permitted")
+    for index, message in enumerate(request.messages):
+        texts = _blocks(message, shapes.Text) if isinstance(message, shapes.UserMessage) else []
+        if any(text.citations for text in texts):
+            raise Refused(f"messages.{index}: a text of the user cannot have citations")
+
+
+def _check_prompt(request: shapes.Prompt, *, limit: int | None) -> None:
     for index, block in enumerate(request.system if isinstance(request.system, list) else ()):
         _check_text(block.text, f"system.{index}")
     _check_tools(request)
-    _check_thinking(request)
+    if isinstance(request.thinking, shapes.ThinkingEnabled):
+        check_budget(request.thinking.budget_tokens, limit=limit)
     _check_messages(request)
-    return request, _conversation(request)
 
 
-def _check_tools(request: shapes.MessagesRequest) -> None:
+def _check_tools(request: shapes.Prompt) -> None:
     names = [tool.name for tool in request.tools or ()]
     if len(set(names)) != len(names):
         raise Refused("tools: names have to be unique")
@@ -69,9 +103,7 @@ def _check_tools(request: shapes.MessagesRequest) -> None:
         check_schema(request.output_config.format.schema, "output_config.format.schema")
 
 
-def _check_thinking(request: shapes.MessagesRequest) -> None:
-    if isinstance(request.thinking, shapes.ThinkingEnabled):
-        check_budget(request.thinking.budget_tokens, limit=request.max_tokens)
+def _check_sampling(request: shapes.MessagesRequest) -> None:
     if _thinks(request):
         forced = isinstance(request.tool_choice, shapes.ChooseAny | shapes.ChooseTool)
         check_sampling(request.temperature, request.top_p, forced=forced)
@@ -97,7 +129,7 @@ def check_sampling(temperature: float | None, top_p: float | None, *, forced: bo
         raise Refused("tool_choice: no tool can be forced while thinking is on")
 
 
-def _check_messages(request: shapes.MessagesRequest) -> None:
+def _check_messages(request: shapes.Prompt) -> None:
     messages = request.messages
     if not messages:
         raise Refused("messages: at least one message is needed")
@@ -190,11 +222,11 @@ def _blocks(message: shapes.Message | None, kind: type[BlockT]) -> list[BlockT]:
     return [block for block in message.content if isinstance(block, kind)]
 
 
-def _thinks(request: shapes.MessagesRequest) -> bool:
+def _thinks(request: shapes.Prompt) -> bool:
     return isinstance(request.thinking, shapes.ThinkingEnabled | shapes.ThinkingAdaptive)
 
 
-def _conversation(request: shapes.MessagesRequest) -> Conversation:
+def _conversation(request: shapes.Prompt, *, limit: int | None) -> Conversation:
     choice = request.tool_choice
     wanted = request.output_config.format if request.output_config is not None else None
     asked = Conversation(
@@ -202,7 +234,7 @@ def _conversation(request: shapes.MessagesRequest) -> Conversation:
         choice=choice.name if isinstance(choice, shapes.ChooseTool) else _CHOICES[type(choice)],
         parallel=not getattr(choice, "disable_parallel_tool_use", False),
         thinking=_thinks(request),
-        limit=request.max_tokens,
+        limit=limit,
         schema=None if wanted is None else wanted.schema,
         caching=isinstance(request.system, list) and any(block.cache_control is not None for block in request.system),
     )

@@ -26,6 +26,11 @@ def message(said: Said, *, model: str) -> Document:
     }
 
 
+def count(said: Said) -> Document:
+    """The answer to a request for a count: all of the prompt, also what would be read from the cache."""
+    return {"input_tokens": said.tokens.prompt}
+
+
 def usage(tokens: Tokens) -> Document:
     """What is read from the cache or written there is not part of the input, thinking is part of the output."""
     return {

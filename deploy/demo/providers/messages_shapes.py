@@ -143,21 +143,29 @@ class Metadata(Shape, frozen=True, kw_only=True):
     user_id: str | None = None
 
 
-class MessagesRequest(Shape, frozen=True, kw_only=True):
-    """What is the same on all hosts."""
+class Prompt(Shape, frozen=True, kw_only=True):
+    """What a model reads, whether it is to answer or its tokens are to be counted."""
 
-    max_tokens: int
     messages: list[Message]
-    metadata: Metadata | None = None
     output_config: OutputConfig | None = None
-    stop_sequences: list[str] | None = None
     system: str | list[Text] | None = None
-    temperature: float | None = None
     thinking: ThinkingConfig | None = None
     tool_choice: ChooseAuto | ChooseAny | ChooseTool | ChooseNone | None = None
     tools: list[Tool] | None = None
+
+
+class MessagesRequest(Prompt, frozen=True, kw_only=True):
+    """What is the same on all hosts."""
+
+    max_tokens: int
+    metadata: Metadata | None = None
+    stop_sequences: list[str] | None = None
+    temperature: float | None = None
     top_k: int | None = None
     top_p: float | None = None
+
+
+VertexVersion = Literal["vertex-2023-10-16", "2026-10-21"]
 
 
 class FirstPartyRequest(MessagesRequest, frozen=True, kw_only=True):
@@ -172,7 +180,7 @@ class FirstPartyRequest(MessagesRequest, frozen=True, kw_only=True):
 class VertexRequest(MessagesRequest, frozen=True, kw_only=True):
     """At Google: the model is in the path."""
 
-    anthropic_version: Literal["vertex-2023-10-16"]
+    anthropic_version: VertexVersion
     anthropic_beta: list[str] | None = None
     stream: bool = False
 
@@ -180,5 +188,20 @@ class VertexRequest(MessagesRequest, frozen=True, kw_only=True):
 class BedrockRequest(MessagesRequest, frozen=True, kw_only=True):
     """At Amazon: model and streaming are in the path."""
 
-    anthropic_version: Literal["bedrock-2023-05-31"]
+    anthropic_version: Literal["bedrock-2023-05-31", "2026-10-21"]
+    anthropic_beta: list[str] | None = None
+
+
+class FirstPartyCount(Prompt, frozen=True, kw_only=True):
+    """A count at Anthropic."""
+
+    model: str
+    cache_control: CacheControl | None = None
+
+
+class VertexCount(Prompt, frozen=True, kw_only=True):
+    """A count at Google: the path names the counter, so the model is in the body."""
+
+    model: str
+    anthropic_version: VertexVersion
     anthropic_beta: list[str] | None = None

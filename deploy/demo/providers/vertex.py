@@ -10,9 +10,9 @@ from urllib.parse import unquote
 
 from deploy.demo.providers import anthropic, gemini, gemini_replies, messages
 from deploy.demo.providers.gemini_shapes import GenerateRequest
-from deploy.demo.providers.messages_replies import events, framed, message
+from deploy.demo.providers.messages_replies import count, events, framed, message
 from deploy.demo.providers.messages_replies import fault as anthropic_fault
-from deploy.demo.providers.messages_shapes import VertexRequest
+from deploy.demo.providers.messages_shapes import VertexCount, VertexRequest
 from deploy.demo.providers.service import (
     Call,
     Refused,
@@ -28,6 +28,8 @@ _PATH: Final = re.compile(
     r"/v1/projects/(?P<project>[^/]+)/locations/(?P<location>[^/]+)"
     r"/publishers/(?P<publisher>[^/]+)/models/(?P<model>[^/:]+):(?P<method>[A-Za-z]+)"
 )
+# Of the publisher anthropic; it counts for the others.
+_COUNTER: Final = "count-tokens"
 _STATUS: Final = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -60,6 +62,8 @@ class VertexAI:
         if (unquote(found["project"]), unquote(found["location"])) != (self.project, self.location):
             raise Refused("no permission for this project and location", status=403)
         model = unquote(found["model"])
+        if serve is _raw_predict and model == _COUNTER:
+            return _count_tokens(call)
         if {"google": "gemini", "anthropic": "claude"}[found["publisher"]] not in model:
             raise Refused(f"the publisher has no model {model!r}", status=404)
         return serve(call, model)
@@ -100,16 +104,33 @@ def _of_claude(call: Call, model: str, *, stream: bool) -> Reply:
     allow_query(call)
     try:
         request, asked = messages.read(call.body, VertexRequest)
+        messages.check_version(request, request.anthropic_version)
     except Refused as refused:
-        # What the model refuses is said in the words of its maker.
-        kind = anthropic.KINDS.get(refused.status, "invalid_request_error")
-        return json_reply(anthropic_fault(kind, refused.message), status=refused.status)
+        return _said_by_its_maker(refused)
     if request.stream != stream:
         raise Refused(f"stream: has to be {str(stream).lower()} with this method")
     said = asked.answer()
     if stream:
         return stream_reply(framed(events(said, model=model)))
     return json_reply(message(said, model=model))
+
+
+def _count_tokens(call: Call) -> Reply:
+    allow_query(call)
+    try:
+        request, asked = messages.read_count(call.body, VertexCount)
+        messages.check_version(request, request.anthropic_version)
+    except Refused as refused:
+        return _said_by_its_maker(refused)
+    if "claude" not in request.model or request.model.endswith(("@default", "@latest")):
+        raise Refused(f"the publisher has no model {request.model!r}", status=404)
+    return json_reply(count(asked.answer()))
+
+
+def _said_by_its_maker(refused: Refused) -> Reply:
+    """What the model refuses is said in the words of Anthropic."""
+    kind = anthropic.KINDS.get(refused.status, "invalid_request_error")
+    return json_reply(anthropic_fault(kind, refused.message), status=refused.status)
 
 
 _METHODS: Final[Mapping[tuple[str, str], Callable[[Call, str], Reply]]] = {

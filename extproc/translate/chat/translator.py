@@ -14,7 +14,7 @@ from typing import Protocol
 from extproc.endpoints.base import ParsedRequest
 from extproc.endpoints.chat_request import ChatRequest, decode_chat_request
 from extproc.errors import UnprocessableRequest
-from extproc.translate.base import Headers, TranslatedRequest, TranslatedResponse
+from extproc.translate.base import Headers, TranslatedRequest, TranslatedResponse, media_type
 from extproc.translate.chat.chunks import ChunkWriter
 from extproc.translate.chat.support import SupportTable, refuse_unsupported
 from extproc.translate.openai_errors import bounded_error
@@ -148,7 +148,7 @@ class ChatTranslator:
 
     def response_headers(self, headers: Mapping[str, str]) -> Headers:
         changes = self._dialect.response_headers(headers, stream=self._stream)
-        if not self._stream and headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+        if not self._stream and media_type(headers) != JSON:
             changes.append(("content-type", JSON))
         return changes
 

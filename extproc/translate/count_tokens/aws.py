@@ -19,9 +19,9 @@ from extproc.errors import UnprocessableRequest, UnreadableAnswer
 from extproc.formats import jsonedit, jsonvalue
 from extproc.translate.anthropic import BEDROCK_VERSION
 from extproc.translate.aws import model_path
-from extproc.translate.base import Headers, Target, TranslatedRequest, TranslatedResponse
+from extproc.translate.base import Headers, Target, TranslatedRequest, TranslatedResponse, media_type
+from extproc.translate.messages.bedrock.errors import service_error
 from extproc.translate.messages.native_body import versioned, with_bedrock_betas, without
-from extproc.translate.messages.native_errors import messages_error
 from extproc.usage import TokenUsage, as_count
 
 # A profile that is defined by the system has a geography before the model's own name, which begins with its provider's.
@@ -88,7 +88,7 @@ def _invoke_model_body(body: bytes, target: Target) -> bytes:
     """The model is in the path, and nothing is streamed; versions and flags stand in the body."""
     body = without(without(body, "model"), "stream")
     body = versioned(body, target.schema.version, BEDROCK_VERSION)
-    body = with_bedrock_betas(body, target.headers)
+    body = with_bedrock_betas(body, target)
     if jsonedit.find(body, "max_tokens") in {None, b"null"}:
         body = jsonedit.set_value(body, _MAX_TOKENS, b"%d" % _least_max_tokens(body), every=True)
     return body
@@ -149,11 +149,12 @@ class AWSCountTokens:
     def request(self, request: ParsedRequest, *, query: str, force: bool) -> TranslatedRequest:  # noqa: ARG002
         """The client's query belongs to its own API, so it stays here."""
         model = self._target.model_override or request.model
-        return TranslatedRequest(path=count_tokens_path(model), body=self._body(request, model, self._target))
+        return TranslatedRequest(
+            path=count_tokens_path(model), removes=("anthropic-beta",), body=self._body(request, model, self._target)
+        )
 
     def response_headers(self, headers: Mapping[str, str]) -> Headers:
-        content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-        return [] if content_type == "application/json" else [("content-type", "application/json")]
+        return [] if media_type(headers) == "application/json" else [("content-type", "application/json")]
 
     def response_body(self, piece: bytes, *, end_of_stream: bool) -> TranslatedResponse:
         self._held.append(piece)
@@ -164,9 +165,7 @@ class AWSCountTokens:
         return TranslatedResponse(body=_encode(_ClientCount(count)), usage=TokenUsage(input=count), complete=True)
 
     def response_error(self, status: str, headers: Mapping[str, str], body: bytes) -> TranslatedResponse:
-        told = messages_error(status, headers, body)
-        # What came in pieces has been held back, so it is said even where it stays as it is.
-        return told if told.body is not None else msgspec.structs.replace(told, body=body)
+        return service_error(status, headers, body)
 
 
 def _read_count(body: bytes) -> int:

@@ -15,6 +15,7 @@ from typing import Final
 from msgspec import UNSET
 
 from extproc.translate.messages import chat_wire as chat
+from extproc.translate.via_chat import wire as common
 
 BYTES_PER_TOKEN: Final = 3
 IMAGE_TOKENS: Final = 1600
@@ -39,15 +40,15 @@ def _parts(message: chat.ChatMessage) -> list[chat.Part]:
 
 def _media_tokens(part: chat.Part) -> int:
     match part:
-        case chat.ImagePart():
+        case common.ImagePart():
             return IMAGE_TOKENS
         case chat.FilePart():
             return math.ceil(len(part.file.file_data) / FILE_BYTES_PER_TOKEN)
-        case chat.TextPart():
+        case common.TextPart():
             return 0
 
 
-def _calls(body: chat.ChatBody) -> Iterator[chat.ToolCall]:
+def _calls(body: chat.ChatBody) -> Iterator[common.ToolCall]:
     for message in body.messages:
         if isinstance(message, chat.AssistantMessage):
             yield from message.tool_calls or ()
@@ -57,7 +58,7 @@ def _texts(body: chat.ChatBody) -> Iterator[str]:
     for message in body.messages:
         if isinstance(message.content, str):
             yield message.content
-        yield from (part.text for part in _parts(message) if isinstance(part, chat.TextPart))
+        yield from (part.text for part in _parts(message) if isinstance(part, common.TextPart))
     for call in _calls(body):
         yield from (call.function.name, call.function.arguments)
     for tool in body.tools or ():

@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from extproc.translate.messages import chat_wire as chat
+from extproc.translate.via_chat import wire as common
 
 # --- content ---
 
@@ -134,15 +135,15 @@ def _items(message: chat.ChatMessage) -> Iterator[Item]:
 
 def _part(part: chat.Part) -> InputText | InputImage | InputFile:
     match part:
-        case chat.TextPart():
+        case common.TextPart():
             return InputText(text=part.text)
-        case chat.ImagePart():
+        case common.ImagePart():
             return InputImage(image_url=part.image_url.url)
         case chat.FilePart():
             return InputFile(file_data=part.file.file_data, filename=part.file.filename)
 
 
-def _tool(function: chat.Function) -> FunctionTool:
+def _tool(function: common.Function) -> FunctionTool:
     return FunctionTool(
         name=function.name,
         description=function.description,
@@ -152,7 +153,7 @@ def _tool(function: chat.Function) -> FunctionTool:
 
 
 def _tool_choice(choice: chat.ToolChoice | UnsetType) -> str | NamedToolChoice | UnsetType:
-    return NamedToolChoice(name=choice.function.name) if isinstance(choice, chat.NamedToolChoice) else choice
+    return NamedToolChoice(name=choice.function.name) if isinstance(choice, common.NamedToolChoice) else choice
 
 
 def _format(schema: chat.JSONSchema) -> TextFormat:

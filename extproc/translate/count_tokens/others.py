@@ -29,7 +29,7 @@ from extproc.translate.messages.chat_errors import errored, status_type
 from extproc.translate.openai_errors import MAX_MESSAGE_BYTES
 from extproc.translate.responses.native import INPUT_TOKENS_SUFFIX, azure_responses_path
 from extproc.translate.tokenize.gemini import GeminiCounter
-from extproc.translate.via_chat.answers import ErrorObject, read_answer, read_error
+from extproc.translate.via_chat.answers import ErrorObject, read_error_answer
 from extproc.usage import TokenUsage, as_count
 
 ESTIMATED: Final = ("x-ai-eg-token-count", "estimated")
@@ -120,12 +120,7 @@ class TokenCounter:
 
 
 def _openai_error(status: str, headers: Mapping[str, str], body: bytes) -> ErrorObject:  # noqa: ARG001 - the body tells
-    answer = read_answer(body)
-    error = (None if answer is None else read_error(body, answer)) or ErrorObject("", "")
-    if error.message:
-        return error
-    text = body[:MAX_MESSAGE_BYTES].decode(errors="replace").strip()
-    return ErrorObject(error.type, text or f"the backend answered with status {status}", error.code)
+    return read_error_answer(status, body, raw=body)
 
 
 def _counted_by_openai(path: str) -> Counting:

@@ -15,9 +15,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from extproc.errors import UnreadableAnswer
-
-# What decoding bytes of a stranger may raise: no JSON, no text, nested too deep, a number of absurd length.
-UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError)
+from extproc.translate.openai_usage import UNREADABLE
 
 _numbers = msgspec.json.Decoder(list[float])
 _encode = msgspec.json.Encoder().encode

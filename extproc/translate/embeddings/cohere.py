@@ -16,9 +16,10 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from extproc.endpoints.embeddings_request import EmbeddingsRequest, Input
 from extproc.errors import UnprocessableRequest, UnreadableAnswer
 from extproc.translate.chat.translator import BackendError
-from extproc.translate.embeddings.answer import UNREADABLE, Vector, Vectors
+from extproc.translate.embeddings.answer import Vector, Vectors
 from extproc.translate.embeddings.invoke import counted_tokens, invoke_error, invoke_path
 from extproc.translate.embeddings.translator import Asked, dimensions_of, input_of
+from extproc.translate.openai_usage import UNREADABLE
 
 MAX_TEXTS: Final = 96
 """The provider's limit for one call."""

@@ -32,6 +32,7 @@ def invoke_error(headers: Mapping[str, str], body: bytes) -> BackendError | None
     """Read an error; ``None`` for one in the client's own shape, which a gateway on the way has written."""
     if not headers.get("x-amzn-errortype"):
         try:
+            body.decode()
             _openai_error.decode(body)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             pass

@@ -16,9 +16,10 @@ from extproc.endpoints.embeddings_request import EmbeddingsRequest, read_input
 from extproc.endpoints.text_or_tokens import Kind
 from extproc.errors import UnprocessableRequest, UnreadableAnswer
 from extproc.translate.chat.translator import BackendError
-from extproc.translate.embeddings.answer import UNREADABLE, Vector, Vectors
+from extproc.translate.embeddings.answer import Vector, Vectors
 from extproc.translate.embeddings.invoke import counted_tokens, invoke_error, invoke_path
 from extproc.translate.embeddings.translator import Asked
+from extproc.translate.openai_usage import UNREADABLE
 from extproc.usage import as_count
 
 

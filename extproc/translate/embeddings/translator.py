@@ -15,7 +15,7 @@ from extproc.endpoints.base import ParsedRequest
 from extproc.endpoints.embeddings_request import EmbeddingsRequest, Input, decode_embeddings_request, read_input
 from extproc.endpoints.text_or_tokens import Kind
 from extproc.errors import UnprocessableRequest, UnreadableAnswer
-from extproc.translate.base import Headers, TranslatedRequest, TranslatedResponse
+from extproc.translate.base import Headers, TranslatedRequest, TranslatedResponse, media_type
 from extproc.translate.chat.translator import JSON, BackendError
 from extproc.translate.embeddings.answer import Vectors, write_answer
 from extproc.translate.openai_errors import bounded_error
@@ -131,8 +131,7 @@ class EmbeddingsTranslator:
 
 def _as_json(headers: Mapping[str, str]) -> Headers:
     """What to set so that an answer is known to be JSON."""
-    is_json = headers.get("content-type", "").partition(";")[0].strip().lower() == JSON
-    return [] if is_json else [("content-type", JSON)]
+    return [] if media_type(headers) == JSON else [("content-type", JSON)]
 
 
 def input_of(request: EmbeddingsRequest) -> Input:

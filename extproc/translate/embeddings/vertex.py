@@ -16,10 +16,11 @@ from extproc.endpoints.embeddings_request import EmbeddingsRequest, Item
 from extproc.errors import UnprocessableRequest, UnreadableAnswer
 from extproc.translate.base import Target, Translator
 from extproc.translate.chat.translator import BackendError
-from extproc.translate.embeddings.answer import UNREADABLE, Vector, Vectors
+from extproc.translate.embeddings.answer import Vector, Vectors
 from extproc.translate.embeddings.contents import Content, read_contents
 from extproc.translate.embeddings.translator import Asked, Dialect, EmbeddingsTranslator, dimensions_of, input_of
 from extproc.translate.gcp import model_name, model_path, read_google_error
+from extproc.translate.openai_usage import UNREADABLE
 from extproc.usage import as_count
 
 _PUBLISHER: Final = "google"

@@ -14,6 +14,7 @@ from extproc.translate.chat.gemini.dialect import gcp_vertex_ai_chat
 from extproc.translate.messages.chat_answer import document
 from extproc.translate.messages.chat_body import Thought, chat_body, read_messages_request
 from extproc.translate.messages.chat_errors import errored, status_type
+from extproc.translate.messages.chat_messages import SIGNED_BY_GEMINI
 from extproc.translate.messages.chat_stream import MessageStream
 from extproc.translate.messages.chat_wire import encode
 from extproc.translate.via_chat.answers import Answer, ErrorObject
@@ -27,6 +28,7 @@ class MessagesCarrier:
     def __init__(self, target: Target, thought: Thought) -> None:
         self._target = target
         self._thought = thought
+        self._maker = SIGNED_BY_GEMINI if thought is Thought.BUDGET else ""
         self._model = ""
 
     def chat_body(self, request: ParsedRequest, *, model: str) -> bytes:
@@ -35,10 +37,10 @@ class MessagesCarrier:
         return encode(chat_body(asked, model=model, stream=request.stream, thought=self._thought))
 
     def document(self, answer: Answer, usage: TokenUsage) -> bytes:
-        return document(answer, usage, model=self._model, new_id=self._target.new_id)
+        return document(answer, usage, model=self._model, new_id=self._target.new_id, maker=self._maker)
 
     def stream(self) -> StreamWriter:
-        return MessageStream(model=self._model, new_id=self._target.new_id)
+        return MessageStream(model=self._model, new_id=self._target.new_id, maker=self._maker)
 
     def error(self, status: str, error: ErrorObject) -> bytes:
         return errored(status_type(status), error)

@@ -1,7 +1,8 @@
 """A chat completion as a message of Anthropic's API (contract, messages to chat completions 5.6).
 
 Anthropic's clients read tokens of the cache beside the input, everybody else's within it (BR-62). What its SDKs
-declare as always there is always written: ``stop_sequence``, a list as ``content``, the ``signature`` of a thought.
+declare as always there is always written: ``stop_sequence``, a list as ``content``, the ``signature`` of a thought. A
+call without an id is given one, as its result has to name it; a message without one has an empty one.
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def made_id(prefix: str, new_id: Callable[[], str]) -> str:
-    """An id as Anthropic's look."""
-    return prefix + new_id().replace("-", "")
+def made_id(new_id: Callable[[], str]) -> str:
+    """The id of a call, as Anthropic's look."""
+    return "toolu_" + new_id().replace("-", "")
 
 
 # --- usage ---
@@ -137,14 +138,17 @@ class Message(Struct, frozen=True, kw_only=True):
 _encode = msgspec.json.Encoder().encode
 
 
-def document(answer: answers.Answer, usage: TokenUsage, *, model: str, new_id: Callable[[], str]) -> bytes:
+def document(
+    answer: answers.Answer, usage: TokenUsage, *, model: str, new_id: Callable[[], str], maker: str = ""
+) -> bytes:
     """The client's document.
 
     Args:
         answer: of the backend; only its first choice counts.
         usage: of the answer.
         model: that the backend was asked for.
-        new_id: for what the backend gave no id.
+        new_id: for a call without an id.
+        maker: what stands before a signature, to tell whose it is.
 
     Raises:
         UnreadableAnswer: it is no answer.
@@ -155,11 +159,11 @@ def document(answer: answers.Answer, usage: TokenUsage, *, model: str, new_id: C
     reason = None
     if (choice := answer.first) is not None:
         said = choice.message or answers.Message()
-        content = list(_content(said, new_id))
+        content = list(_content(said, new_id, maker))
         reason = stop_reason(choice.finish_reason, has_calls=bool(said.tool_calls), refused=bool(said.refusal))
     return _encode(
         Message(
-            id=answer.id or made_id("msg_", new_id),
+            id=answer.id or "",
             content=content,
             model=answer.model or model,
             stop_reason=reason,
@@ -168,20 +172,24 @@ def document(answer: answers.Answer, usage: TokenUsage, *, model: str, new_id: C
     )
 
 
-def _content(said: answers.Message, new_id: Callable[[], str]) -> Iterator[ContentBlock]:
-    yield from _thoughts(said)
+def _content(said: answers.Message, new_id: Callable[[], str], maker: str) -> Iterator[ContentBlock]:
+    for thought in _thoughts(said):
+        if isinstance(thought, ThinkingBlock) and thought.signature:
+            yield msgspec.structs.replace(thought, signature=maker + thought.signature)
+        else:
+            yield thought
     for text in (said.content, said.refusal):
         if text:
             yield TextBlock(text=text)
     for call in said.tool_calls or ():
         yield ToolUseBlock(
-            id=call.id or made_id("toolu_", new_id),
+            id=call.id or made_id(new_id),
             name=call.function.name or "",
             input=tool_input(call.function.arguments),
         )
 
 
-def _thoughts(said: answers.Message) -> Iterator[ContentBlock]:
+def _thoughts(said: answers.Message) -> Iterator[ThinkingBlock | RedactedThinkingBlock]:
     """The thoughts: blocks where there are some, else the reasoning beside them."""
     beside = reasoning(said)
     blocks = said.thinking_blocks or []

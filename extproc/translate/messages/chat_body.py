@@ -7,14 +7,22 @@ How much to think is said in two ways. OpenAI and Azure take ``reasoning_effort`
 - ``adaptive`` is ``medium``: the model decides, but some think only when they are told to;
 - ``disabled``, and nothing at all, say nothing: models that cannot think refuse the member, whatever its value.
 
+Gemini is told ``disabled`` where a model can stop: agents say so to every model in their small requests.
+
 Dropped, because the answer means the same without it: ``top_k``, ``service_tier``, ``cache_control``,
-``context_management``, ``container``, ``thinking.display``. Refused: tools that Anthropic runs or defines, and MCP
-servers; the model would not have them, and nobody would tell the client.
+``context_management``, ``container``, ``thinking.display``. A tool whose loading is deferred is offered at once.
+
+Of the tools that Anthropic runs, agents declare search and fetching in the web, and search for tools, whether they will
+be needed or not. To refuse those would be to refuse the agents, so they are left out beside tools of the client's own;
+but not where a client asks for nothing else, as an answer without them would be made up. Refused are the other tools
+that Anthropic runs (they reach something that has been chosen), those that it defines and the client runs (Claude alone
+has been taught their use, and the client's loop stands on them), and MCP servers.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from enum import Enum, auto
 from typing import Final
 
@@ -24,8 +32,10 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from extproc.endpoints import messages_request as messages
 from extproc.endpoints.messages_request import PATH, MessagesRequest, decode_messages_request
 from extproc.errors import MalformedRequest, UnprocessableRequest
+from extproc.translate.chat.gemini.models import GeminiModel
 from extproc.translate.messages import chat_wire as wire
 from extproc.translate.messages.chat_messages import chat_messages
+from extproc.translate.via_chat import wire as common
 
 
 class Thought(Enum):
@@ -84,7 +94,7 @@ def chat_body(request: MessagesRequest, *, model: str, stream: bool, thought: Th
     Raises:
         UnprocessableRequest: chat completions cannot say it; the text names the member.
     """
-    tools = [_tool(tool, f"tools[{number}]") for number, tool in enumerate(request.tools or ())]
+    tools = list(_tools(request))
     choice = _tool_choice(request.tool_choice)
     parallel = request.tool_choice is None or not request.tool_choice.disable_parallel_tool_use
     by_budget = thought is Thought.BUDGET
@@ -93,12 +103,12 @@ def chat_body(request: MessagesRequest, *, model: str, stream: bool, thought: Th
         model=model,
         max_completion_tokens=_output_limit(request.max_tokens),
         stream=True if stream else UNSET,
-        stream_options=wire.StreamOptions() if stream else UNSET,
+        stream_options=common.StreamOptions() if stream else UNSET,
         temperature=_number(request.temperature),
         top_p=_number(request.top_p),
         tools=tools or UNSET,
         tool_choice=choice if tools else UNSET,
-        thinking=_thinking(request.thinking) if by_budget else UNSET,
+        thinking=_thinking(request.thinking, model) if by_budget else UNSET,
         reasoning_effort=_level(request) if by_budget else _effort(request),
         response_format=_response_format(request),
         # Both are about tools, and refused where there are none.
@@ -134,16 +144,34 @@ def _user(metadata: messages.Metadata | None) -> str | UnsetType:
 # --- tools ---
 
 
-def _tool(tool: messages.Tool, where: str) -> wire.Tool:
-    if not tool.custom:
-        raise UnprocessableRequest(f"{where}.type: {tool.type!r} is a tool that this backend does not have")
+_LEFT_OUT: Final = ("web_search_", "web_fetch_", "tool_search_tool_")
+"""How the types of those tools begin; their versions follow."""
+
+
+def _tools(request: messages.MessagesRequest) -> Iterator[common.Tool]:
+    """The tools that the model is offered."""
+    choice = request.tool_choice
+    tools = [(f"tools[{number}]", tool) for number, tool in enumerate(request.tools or ())]
+    needed = not any(tool.custom for _, tool in tools) and (choice is None or choice.type != "none")
+    for where, tool in tools:
+        if tool.custom:
+            yield _tool(tool, where)
+        elif needed or _is_chosen(tool, choice) or not (tool.type or "").startswith(_LEFT_OUT):
+            raise UnprocessableRequest(f"{where}.type: {tool.type!r} is a tool that this backend does not have")
+
+
+def _is_chosen(tool: messages.Tool, choice: messages.ToolChoice | None) -> bool:
+    return choice is not None and choice.type == "tool" and choice.name == tool.name
+
+
+def _tool(tool: messages.Tool, where: str) -> common.Tool:
     if not tool.name:
         raise UnprocessableRequest(f"{where}.name: a tool needs a name")
     schema = tool.input_schema
     if schema is not UNSET and bytes(schema) == b"null":
         schema = UNSET
-    return wire.Tool(
-        function=wire.Function(
+    return common.Tool(
+        function=common.Function(
             name=tool.name,
             description=tool.description or UNSET,
             parameters=schema,
@@ -161,7 +189,7 @@ def _tool_choice(choice: messages.ToolChoice | None) -> wire.ToolChoice | UnsetT
     if choice.type == "tool":
         if not choice.name:
             raise UnprocessableRequest("tool_choice.name: expected the name of a tool")
-        return wire.NamedToolChoice(function=wire.FunctionName(choice.name))
+        return common.NamedToolChoice(function=common.FunctionName(choice.name))
     if (known := _CHOICES.get(choice.type)) is None:
         raise UnprocessableRequest(f"tool_choice.type: unknown type: {choice.type}")
     return known
@@ -209,9 +237,9 @@ def _checked_thinking(thinking: messages.Thinking | None) -> messages.Thinking |
     return thinking
 
 
-def _thinking(given: messages.Thinking | None) -> wire.Thinking | UnsetType:
+def _thinking(given: messages.Thinking | None, model: str) -> wire.Thinking | UnsetType:
     thinking = _checked_thinking(given)
-    if thinking is None:
+    if thinking is None or (thinking.type == "disabled" and not _can_stop_thinking(GeminiModel.named(model))):
         return UNSET
     if thinking.type != "enabled":
         return wire.ThinkingOfType(thinking.type)
@@ -219,6 +247,11 @@ def _thinking(given: messages.Thinking | None) -> wire.Thinking | UnsetType:
     # Whoever thinks for this client shows its thoughts, unless it does not care to see them.
     shown = UNSET if thinking.display == "omitted" else True
     return wire.ThinkingEnabled(budget_tokens=int(budget), include_thoughts=shown)
+
+
+def _can_stop_thinking(model: GeminiModel) -> bool:
+    """Whether a model takes it to be told not to think: older ones do not think, Pro models always do."""
+    return model.version == (0, 0) or (model.version >= (2, 5) and model.is_flash)
 
 
 # --- output format ---

@@ -5,7 +5,10 @@ becomes a message of role ``tool`` for each result, as those must follow the cal
 A tool message holds text only, so what else a result has goes into the user's message behind it.
 
 The model's earlier thoughts are dropped unless the backend's translator can give them back to the model: OpenAI takes
-none, and they do not change what is asked.
+none, and they do not change what is asked. Gemini takes them, but refuses a conversation with a signature that is not
+its own. A client may have begun it with Claude, whose signatures look alike, so clients are given Gemini's with its
+name before it, and only those go back. Dropped as well are the searches that Anthropic has run: nobody but Claude can
+read what they have found, and the answer that follows tells of it.
 """
 
 from __future__ import annotations
@@ -23,8 +26,17 @@ from extproc.endpoints.messages_request import Block, Message, MessagesRequest, 
 from extproc.errors import UnprocessableRequest
 from extproc.formats.datauri import DataURIError, checked_base64
 from extproc.translate.messages import chat_wire as wire
+from extproc.translate.via_chat import attachments
+from extproc.translate.via_chat import wire as common
+
+SIGNED_BY_GEMINI: Final = "gemini."
+"""What stands before a signature of Gemini's, where clients have it."""
 
 _PDF: Final = "application/pdf"
+_FOREIGN: Final = frozenset(
+    {"redacted_thinking", "server_tool_use", "web_search_tool_result", "tool_search_tool_result"}
+)
+"""What only its maker can read."""
 
 
 def chat_messages(request: MessagesRequest, *, keep_thinking: bool) -> list[wire.ChatMessage]:
@@ -108,7 +120,7 @@ class _Conversation:
         if self._attached:
             # Ahead of what the user says about it.
             said = self._said[0].content if self._said else []
-            parts = [wire.TextPart(said)] if isinstance(said, str) else said
+            parts = [common.TextPart(said)] if isinstance(said, str) else said
             self._said[:1] = [wire.UserMessage([*self._attached, *parts])]
         self.messages += self._said
         self._results, self._attached, self._said = [], [], []
@@ -133,7 +145,7 @@ class _Conversation:
         attached: list[wire.Part] = []
         for number, inner in enumerate(_blocks(block.content)):
             for part in _user_parts(inner, f"{where}.content[{number}]"):
-                if isinstance(part, wire.TextPart):
+                if isinstance(part, common.TextPart):
                     texts.append(part.text)
                 else:
                     attached.append(part)
@@ -141,15 +153,14 @@ class _Conversation:
         if block.is_error:
             text = f"Error: {text}" if text else "Error"
         if attached:
-            note = f"[{len(attached)} attached to the next message of the user]"
-            text = f"{text}\n{note}" if text else note
-            self._attached += [wire.TextPart(f"[attached to the result of {block.tool_use_id}]"), *attached]
+            text = attachments.noted(text, len(attached))
+            self._attached += [common.TextPart(attachments.label(block.tool_use_id)), *attached]
         self._results.append(wire.ToolMessage(content=text, tool_call_id=block.tool_use_id))
 
 
 def _joined(parts: list[wire.Part]) -> str | list[wire.Part]:
     """Text alone is one string, as the peer has it and every backend takes it."""
-    texts = [part.text for part in parts if isinstance(part, wire.TextPart)]
+    texts = [part.text for part in parts if isinstance(part, common.TextPart)]
     return "".join(texts) if len(texts) == len(parts) else parts
 
 
@@ -159,7 +170,7 @@ def _joined(parts: list[wire.Part]) -> str | list[wire.Part]:
 def _assistant(blocks: Sequence[Block], where: str, *, keep_thinking: bool) -> Iterator[wire.AssistantMessage]:
     """The message, unless there is nothing in it: OpenAI takes none that is empty."""
     texts: list[str] = []
-    calls: list[wire.ToolCall] = []
+    calls: list[common.ToolCall] = []
     thoughts: list[wire.ThinkingBlock] = []
     for number, block in enumerate(blocks):
         match block.type:
@@ -169,11 +180,8 @@ def _assistant(blocks: Sequence[Block], where: str, *, keep_thinking: bool) -> I
                 calls.append(_call(block, f"{where}.content[{number}]"))
             case "thinking":
                 if keep_thinking:
-                    thoughts.append(
-                        wire.ThinkingBlock(thinking=block.thinking or UNSET, signature=_signature(block.signature))
-                    )
-            case "redacted_thinking":
-                # Nobody but its maker can read it.
+                    thoughts += _thought(block)
+            case kind if kind in _FOREIGN:
                 pass
             case _:
                 raise _unsaid(block, f"{where}.content[{number}]")
@@ -182,15 +190,23 @@ def _assistant(blocks: Sequence[Block], where: str, *, keep_thinking: bool) -> I
         yield wire.AssistantMessage(content=text or None, tool_calls=calls or UNSET, thinking_blocks=thoughts or UNSET)
 
 
+def _thought(block: Block) -> Iterator[wire.ThinkingBlock]:
+    signature = _signature(block.signature)
+    if block.thinking or signature is not UNSET:
+        yield wire.ThinkingBlock(thinking=block.thinking or UNSET, signature=signature)
+
+
 def _signature(signature: str | None) -> str | UnsetType:
-    """A signature as Gemini writes them; any other one is of another provider's model, and would be refused."""
+    """A signature of Gemini's as it wrote it; any other one would be refused."""
+    if not signature or not signature.startswith(SIGNED_BY_GEMINI):
+        return UNSET
     try:
-        return checked_base64(signature) if signature else UNSET
+        return checked_base64(signature.removeprefix(SIGNED_BY_GEMINI)) or UNSET
     except DataURIError:
         return UNSET
 
 
-def _call(block: Block, where: str) -> wire.ToolCall:
+def _call(block: Block, where: str) -> common.ToolCall:
     if not block.id:
         raise UnprocessableRequest(f"{where}.id: a call needs an id")
     if not block.name:
@@ -201,7 +217,7 @@ def _call(block: Block, where: str) -> wire.ToolCall:
         arguments = "{}"
     if not arguments.startswith("{"):
         raise UnprocessableRequest(f"{where}.input: expected an object")
-    return wire.ToolCall(id=block.id, function=wire.FunctionCall(arguments=arguments, name=block.name))
+    return common.ToolCall(id=block.id, function=common.FunctionCall(arguments=arguments, name=block.name))
 
 
 # --- what the user says ---
@@ -212,13 +228,16 @@ def _user_parts(block: Block, where: str) -> Iterator[wire.Part]:
     match block.type:
         case "text":
             if block.text:
-                yield wire.TextPart(block.text)
+                yield common.TextPart(block.text)
         case "image":
             yield _image(block, where)
         case "document":
             yield from _document(block, where)
         case "search_result":
-            yield wire.TextPart(_search_result(block, where))
+            yield common.TextPart(_search_result(block, where))
+        case "tool_reference":
+            # All tools are offered from the beginning.
+            yield common.TextPart(f"[the tool {_needed(block.tool_name, f'{where}.tool_name')} can be called]")
         case _:
             raise _unsaid(block, where)
 
@@ -241,15 +260,15 @@ def _elsewhere(source: Source, what: str, where: str) -> UnprocessableRequest:
     )
 
 
-def _image(block: Block, where: str) -> wire.ImagePart:
+def _image(block: Block, where: str) -> common.ImagePart:
     source = _source(block, where)
     match source.type:
         case "base64":
             media_type = _needed(source.media_type, f"{where}.source.media_type")
             data = _needed(source.data, f"{where}.source.data")
-            return wire.ImagePart(wire.ImageURL(f"data:{media_type};base64,{data}"))
+            return common.ImagePart(common.ImageURL(f"data:{media_type};base64,{data}"))
         case "url":
-            return wire.ImagePart(wire.ImageURL(_needed(source.url, f"{where}.source.url")))
+            return common.ImagePart(common.ImageURL(_needed(source.url, f"{where}.source.url")))
     raise _elsewhere(source, "images", where)
 
 
@@ -260,16 +279,16 @@ def _document(block: Block, where: str) -> Iterator[wire.Part]:
     match source.type:
         case "base64" if (source.media_type or _PDF) == _PDF:
             if block.context:
-                yield wire.TextPart(block.context)
+                yield common.TextPart(block.context)
             data = _needed(source.data, f"{where}.source.data")
             yield wire.FilePart(wire.File(f"data:{_PDF};base64,{data}", _filename(block.title)))
         case "base64" if (source.media_type or "").startswith("text/"):
-            yield wire.TextPart("\n".join([*about, _decoded(source.data or "", f"{where}.source.data")]))
+            yield common.TextPart("\n".join([*about, _decoded(source.data or "", f"{where}.source.data")]))
         case "text":
-            yield wire.TextPart("\n".join([*about, source.data or ""]))
+            yield common.TextPart("\n".join([*about, source.data or ""]))
         case "content":
             if about:
-                yield wire.TextPart("\n".join([*about, ""]))
+                yield common.TextPart("\n".join([*about, ""]))
             for number, inner in enumerate(_blocks(source.content)):
                 yield from _user_parts(inner, f"{where}.source.content[{number}]")
         case "base64":

@@ -170,7 +170,7 @@ class _Call:
         return "".join(self._arguments)
 
     def start(self) -> bytes:
-        identity = self.id or made_id("toolu_", self._new_id)
+        identity = self.id or made_id(self._new_id)
         return b'{"type":"tool_use","id":%b,"name":%b,"input":{}}' % (_encode(identity), _encode(self.name))
 
     def add(self, piece: str) -> None:
@@ -194,11 +194,13 @@ class MessageStream:
 
     Args:
         model: that the backend was asked for.
-        new_id: for what the backend gives no id.
+        new_id: for a call without an id.
+        maker: what stands before a signature, to tell whose it is.
     """
 
-    def __init__(self, *, model: str, new_id: Callable[[], str]) -> None:
+    def __init__(self, *, model: str, new_id: Callable[[], str], maker: str = "") -> None:
         self._model = model
+        self._maker = maker
         self._new_id = new_id
         self._out: list[bytes] = []
         self._started = False
@@ -246,8 +248,7 @@ class MessageStream:
 
     def _start(self, answer: Answer) -> None:
         self._started = True
-        identity = answer.id or made_id("msg_", self._new_id)
-        self._out.append(_MESSAGE_START % _encode(_Start(id=identity, model=answer.model or self._model)))
+        self._out.append(_MESSAGE_START % _encode(_Start(id=answer.id or "", model=answer.model or self._model)))
 
     # --- what a chunk says ---
 
@@ -287,7 +288,7 @@ class MessageStream:
         if text:
             last.add(text)
         if signature:
-            last.sign(signature)
+            last.sign(self._maker + signature)
 
     def _thinking_block(self, block: ThinkingBlock) -> None:
         """Tell a block, or what is new of it: some backends give the text as reasoning before, or beside it."""

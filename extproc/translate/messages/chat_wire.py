@@ -8,22 +8,9 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from extproc.errors import UnprocessableRequest
+from extproc.translate.via_chat import wire as common
 
 # --- content ---
-
-
-class TextPart(Struct, frozen=True):
-    text: str
-    type: Literal["text"] = "text"
-
-
-class ImageURL(Struct, frozen=True):
-    url: str
-
-
-class ImagePart(Struct, frozen=True):
-    image_url: ImageURL
-    type: Literal["image_url"] = "image_url"
 
 
 class File(Struct, frozen=True):
@@ -38,7 +25,7 @@ class FilePart(Struct, frozen=True):
     type: Literal["file"] = "file"
 
 
-Part = TextPart | ImagePart | FilePart
+Part = common.TextPart | common.ImagePart | FilePart
 
 # --- messages ---
 
@@ -59,19 +46,6 @@ class ToolMessage(Struct, frozen=True, kw_only=True):
     tool_call_id: str
 
 
-class FunctionCall(Struct, frozen=True, kw_only=True):
-    """Attributes: ``arguments``: the text of a JSON object."""
-
-    arguments: str
-    name: str
-
-
-class ToolCall(Struct, frozen=True, kw_only=True):
-    id: str
-    function: FunctionCall
-    type: Literal["function"] = "function"
-
-
 class ThinkingBlock(Struct, frozen=True, kw_only=True):
     type: Literal["thinking"] = "thinking"
     thinking: str | UnsetType
@@ -83,37 +57,12 @@ class AssistantMessage(Struct, frozen=True, kw_only=True):
 
     role: Literal["assistant"] = "assistant"
     content: str | None
-    tool_calls: list[ToolCall] | UnsetType
+    tool_calls: list[common.ToolCall] | UnsetType
     thinking_blocks: list[ThinkingBlock] | UnsetType
 
 
 ChatMessage = SystemMessage | UserMessage | ToolMessage | AssistantMessage
-
-# --- tools ---
-
-
-class Function(Struct, frozen=True, kw_only=True):
-    name: str
-    description: str | UnsetType
-    parameters: Raw | UnsetType
-    strict: bool | UnsetType
-
-
-class Tool(Struct, frozen=True, kw_only=True):
-    type: Literal["function"] = "function"
-    function: Function
-
-
-class FunctionName(Struct, frozen=True):
-    name: str
-
-
-class NamedToolChoice(Struct, frozen=True, kw_only=True):
-    type: Literal["function"] = "function"
-    function: FunctionName
-
-
-ToolChoice = str | NamedToolChoice
+ToolChoice = str | common.NamedToolChoice
 
 # --- thinking ---
 
@@ -135,10 +84,6 @@ Thinking = ThinkingEnabled | ThinkingOfType
 # --- the request ---
 
 
-class StreamOptions(Struct, frozen=True):
-    include_usage: bool = True
-
-
 class JSONSchema(Struct, frozen=True, kw_only=True):
     name: str
     schema: Raw
@@ -157,10 +102,10 @@ class ChatBody(Struct, frozen=True, kw_only=True):
     model: str
     max_completion_tokens: int | UnsetType = UNSET
     stream: bool | UnsetType = UNSET
-    stream_options: StreamOptions | UnsetType = UNSET
+    stream_options: common.StreamOptions | UnsetType = UNSET
     temperature: float | UnsetType = UNSET
     top_p: float | UnsetType = UNSET
-    tools: list[Tool] | UnsetType = UNSET
+    tools: list[common.Tool] | UnsetType = UNSET
     tool_choice: ToolChoice | UnsetType = UNSET
     thinking: Thinking | UnsetType = UNSET
     reasoning_effort: str | UnsetType = UNSET

@@ -112,7 +112,7 @@ class Bedrock:
         members = TopLevel(request.body)
         sets = {"anthropic_version": version(members, self._target.schema.version, BEDROCK_VERSION)}
         cuts = ["model", "stream"]
-        betas = bedrock_betas(members, self._target.headers)
+        betas = bedrock_betas(members, self._target)
         if betas is None:
             cuts.append("anthropic_beta")
         else:
@@ -140,6 +140,8 @@ class NativeTranslator(PassThrough):
         observer: reads what answers report.
     """
 
+    _removes: tuple[str, ...] = ()
+
     def __init__(self, place: Place, target: Target, observer: Observer) -> None:
         super().__init__(
             path=lambda model, query: place.path(model, query, stream=self._stream),
@@ -157,7 +159,7 @@ class NativeTranslator(PassThrough):
 
     def request(self, request: ParsedRequest, *, query: str, force: bool) -> TranslatedRequest:
         translated = super().request(request, query=query, force=force)
-        return msgspec.structs.replace(translated, headers=tuple(self._headers))
+        return msgspec.structs.replace(translated, headers=tuple(self._headers), removes=self._removes)
 
 
 class CloudTranslator(NativeTranslator):
@@ -181,6 +183,8 @@ class CloudTranslator(NativeTranslator):
 class BedrockTranslator(CloudTranslator):
     """The same at Bedrock, whose streams are framed."""
 
+    # The flags stand in the body.
+    _removes = ("anthropic-beta",)
     _frames: FrameReader | None = None
 
     @property

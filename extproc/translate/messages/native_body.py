@@ -15,6 +15,7 @@ import msgspec
 
 from extproc.formats import jsonedit, jsonscan
 from extproc.translate.aws import anthropic_betas
+from extproc.translate.base import Target
 
 # What stands before a member's value, and what ends an object.
 _KEY: Final = re.compile(rb'[\x20\t\n\r]*+,?+[\x20\t\n\r]*+"([^"\\]*+)"[\x20\t\n\r]*+:[\x20\t\n\r]*+')
@@ -167,17 +168,17 @@ def versioned(body: bytes, configured: str, default: str) -> bytes:
     return members.edited(sets={"anthropic_version": version(members, configured, default)})
 
 
-def bedrock_betas(members: TopLevel, headers: Mapping[str, str]) -> bytes | None:
+def bedrock_betas(members: TopLevel, target: Target) -> bytes | None:
     """The ``anthropic_beta`` that Bedrock takes, as JSON, or ``None`` for none (contract, messages 5.4)."""
     listed = members.value("anthropic_beta")
-    flags = anthropic_betas(headers, b"{}" if listed is None else b'{"anthropic_beta":%b}' % listed)
+    flags = anthropic_betas(target, b"{}" if listed is None else b'{"anthropic_beta":%b}' % listed)
     return msgspec.json.encode(flags) if flags else None
 
 
-def with_bedrock_betas(body: bytes, headers: Mapping[str, str]) -> bytes:
+def with_bedrock_betas(body: bytes, target: Target) -> bytes:
     """The body with the flags that Bedrock takes, or without any."""
     members = TopLevel(body)
-    flags = bedrock_betas(members, headers)
+    flags = bedrock_betas(members, target)
     if flags is None:
         return members.edited(cuts=["anthropic_beta"])
     return members.edited(sets={"anthropic_beta": flags})

@@ -30,6 +30,7 @@ UNNAMED_ERROR: Final = "api_error"
 class _Message(Struct, frozen=True):
     """A whole answer, and what ``message_start`` has of it. Members of a wrong type count as absent."""
 
+    type: object = None
     model: object = None
     usage: object = None
 
@@ -71,6 +72,9 @@ class MessageObserver:
             message = _decode_message(data)
         except _UNREADABLE:
             return None
+        if message.type == "error":
+            # Under a status that says otherwise.
+            return Observation(failure=_error_name(data))
         usage = read_message_usage(message.usage).total()
         return Observation(
             usage=usage, reports_usage=message.usage is not None, model=message.model_name(), complete=True

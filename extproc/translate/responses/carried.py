@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 
 from extproc.endpoints.base import ParsedRequest
-from extproc.endpoints.responses_request import Format, ResponsesRequest, Tool, decode_responses_request
-from extproc.errors import MalformedRequest, UnprocessableRequest
+from extproc.endpoints.responses_request import ResponsesRequest, decode_responses_request
+from extproc.errors import UnprocessableRequest
 from extproc.translate.base import Factory, Target, TranslatedRequest, Translator
 from extproc.translate.chat.anthropic.dialects import anthropic_chat, aws_anthropic_chat, gcp_anthropic_chat
 from extproc.translate.chat.bedrock.dialect import bedrock_chat
@@ -27,6 +27,7 @@ from extproc.translate.responses.output import Output
 from extproc.translate.responses.request import chat_body
 from extproc.translate.responses.stream import AnswerWriter, document
 from extproc.translate.responses.thoughts import family
+from extproc.translate.responses.tools import read_tools, told_format
 from extproc.translate.via_chat.answers import Answer, ErrorObject
 from extproc.translate.via_chat.translator import StreamWriter, ViaChat
 from extproc.usage import TokenUsage
@@ -45,8 +46,9 @@ class ResponsesCarrier:
 
     def chat_body(self, request: ParsedRequest, *, model: str) -> bytes:
         self._request = decode_responses_request(request.body)
-        self._begun = _begun(self._request, model=model)
-        return chat_body(self._request, model=model, stream=request.stream, family=self._family)
+        self._tools = read_tools(self._request)
+        self._begun = _begun(self._request, self._tools.told, model=model)
+        return chat_body(self._request, self._tools, model=model, stream=request.stream, family=self._family)
 
     def document(self, answer: Answer, usage: TokenUsage) -> bytes:
         return document(answer, usage, self._writer())
@@ -67,6 +69,7 @@ class ResponsesCarrier:
                 new_id=new_id,
                 number=number,
                 family=self._family,
+                tools=self._tools.offered,
                 summarized=request.reasoning is not None and request.reasoning.summarized,
                 with_logprobs=request.wants_logprobs,
             )
@@ -80,7 +83,7 @@ def _ids(uuid: str) -> Callable[[str], str]:
     return lambda prefix: f"{prefix}_{unique}{next(numbers):04x}"
 
 
-def _begun(request: ResponsesRequest, *, model: str) -> wire.Response:
+def _begun(request: ResponsesRequest, tools: list[wire.Tool], *, model: str) -> wire.Response:
     """The response before its begin: nothing but what the client asked for, still without id and time.
 
     Raises:
@@ -105,35 +108,16 @@ def _begun(request: ResponsesRequest, *, model: str) -> wire.Response:
         service_tier=request.service_tier,
         temperature=request.temperature,
         text=wire.TextConfig(
-            format=_format(None if text is None else text.format),
+            format=told_format(None if text is None else text.format),
             verbosity=UNSET if text is None else text.verbosity or UNSET,
         ),
         tool_choice="auto" if request.tool_choice is None else request.tool_choice,
-        tools=[_tool(tool) for tool in request.tools or ()],
+        tools=tools,
         top_logprobs=request.top_logprobs,
         top_p=request.top_p,
         user=request.user,
         metadata=request.metadata or {},
     )
-
-
-def _tool(tool: Tool) -> wire.FunctionTool:
-    parameters = None if tool.parameters is UNSET else _compact(tool.parameters)
-    return wire.FunctionTool(description=tool.description, name=tool.name, parameters=parameters, strict=tool.strict)
-
-
-def _format(given: Format | None) -> Format:
-    if given is None or given.schema is UNSET:
-        return given or Format()
-    return msgspec.structs.replace(given, schema=_compact(given.schema))
-
-
-def _compact(schema: Raw) -> Raw:
-    """Free-form JSON in one line, which is what clients expect of the data of an event."""
-    try:
-        return Raw(msgspec.json.format(bytes(schema), indent=-1))
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise MalformedRequest(f"a schema is not JSON: {error}") from error
 
 
 _NAMES: Final = {

@@ -7,27 +7,14 @@ from __future__ import annotations
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from extproc.translate.via_chat import wire as common
+
 # --- messages ---
-
-
-class Text(Struct, frozen=True, kw_only=True):
-    text: str
-    type: str = "text"
 
 
 class RefusalPart(Struct, frozen=True, kw_only=True):
     refusal: str
     type: str = "refusal"
-
-
-class ImageURL(Struct, frozen=True, kw_only=True):
-    url: str
-    detail: str | UnsetType = UNSET
-
-
-class Image(Struct, frozen=True, kw_only=True):
-    image_url: ImageURL
-    type: str = "image_url"
 
 
 class FileSource(Struct, frozen=True, kw_only=True):
@@ -51,7 +38,7 @@ class Audio(Struct, frozen=True, kw_only=True):
     type: str = "input_audio"
 
 
-Part = Text | RefusalPart | Image | File | Audio
+Part = common.TextPart | RefusalPart | common.ImagePart | File | Audio
 
 
 class Message(Struct, frozen=True, kw_only=True):
@@ -67,50 +54,18 @@ class ToolResult(Struct, frozen=True, kw_only=True):
     tool_call_id: str
 
 
-class FunctionCall(Struct, frozen=True, kw_only=True):
-    arguments: str
-    name: str
-
-
-class ToolCall(Struct, frozen=True, kw_only=True):
-    id: str
-    function: FunctionCall
-    type: str = "function"
-
-
 class AssistantMessage(Struct, frozen=True, kw_only=True):
     """What the model has said. Attributes: ``thinking_blocks``: its signed thoughts, as this gateway writes them."""
 
     role: str = "assistant"
     content: str | list[Part] | None
-    tool_calls: list[ToolCall] | UnsetType = UNSET
+    tool_calls: list[common.ToolCall] | UnsetType = UNSET
     thinking_blocks: list[Raw] | UnsetType = UNSET
 
 
 ChatMessage = Message | ToolResult | AssistantMessage
 
 # --- tools and output ---
-
-
-class Function(Struct, frozen=True, kw_only=True):
-    name: str
-    description: str | UnsetType = UNSET
-    parameters: Raw | UnsetType = UNSET
-    strict: bool | UnsetType = UNSET
-
-
-class Tool(Struct, frozen=True, kw_only=True):
-    type: str = "function"
-    function: Function
-
-
-class FunctionName(Struct, frozen=True, kw_only=True):
-    name: str
-
-
-class NamedTool(Struct, frozen=True, kw_only=True):
-    type: str = "function"
-    function: FunctionName
 
 
 class JSONSchema(Struct, frozen=True, kw_only=True):
@@ -125,20 +80,16 @@ class ResponseFormat(Struct, frozen=True, kw_only=True):
     json_schema: JSONSchema | UnsetType = UNSET
 
 
-class StreamOptions(Struct, frozen=True, kw_only=True):
-    include_usage: bool = True
-
-
 class ChatBody(Struct, frozen=True, kw_only=True):
     messages: list[ChatMessage]
     model: str
     max_completion_tokens: int | UnsetType = UNSET
     stream: bool | UnsetType = UNSET
-    stream_options: StreamOptions | UnsetType = UNSET
+    stream_options: common.StreamOptions | UnsetType = UNSET
     temperature: float | UnsetType = UNSET
     top_p: float | UnsetType = UNSET
-    tools: list[Tool] | UnsetType = UNSET
-    tool_choice: str | NamedTool | UnsetType = UNSET
+    tools: list[common.Tool] | UnsetType = UNSET
+    tool_choice: str | common.NamedToolChoice | UnsetType = UNSET
     thinking: Raw | UnsetType = UNSET
     frequency_penalty: float | UnsetType = UNSET
     logprobs: bool | UnsetType = UNSET

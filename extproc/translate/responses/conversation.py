@@ -3,6 +3,9 @@
 There, what the model says is one message with its calls, and the results of the calls follow it at once. Here they are
 items in any order, so they are collected into turns: an item of the model continues its turn until something else
 comes, and a result belongs to the turn that has its call.
+
+Left out is what has no words for another model: its reasoning, unless it can take that back, and the searches in the
+web that OpenAI has run, of which the answer that follows tells.
 """
 
 from __future__ import annotations
@@ -14,10 +17,13 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from extproc.endpoints.responses_request import (
+    CallOutputItem,
     Content,
+    CustomCallItem,
     FunctionCallItem,
-    FunctionCallOutputItem,
     ItemHead,
+    LocalShellCallItem,
+    LocalShellOutputItem,
     MessageItem,
     Part,
     ReasoningItem,
@@ -26,12 +32,11 @@ from extproc.endpoints.responses_request import (
 )
 from extproc.errors import MalformedRequest, UnprocessableRequest
 from extproc.translate.responses import chat
+from extproc.translate.responses.refusal import unsupported
 from extproc.translate.responses.thoughts import unseal
-
-
-def unsupported(what: str) -> UnprocessableRequest:
-    """The refusal of what chat completions cannot say; ``what`` begins with the member."""
-    return UnprocessableRequest(f"{what} is not supported by backends that are reached through chat completions")
+from extproc.translate.responses.tools import LOCAL_SHELL, custom_arguments, function_name, shell_arguments
+from extproc.translate.via_chat import attachments
+from extproc.translate.via_chat import wire as common
 
 
 class _Turn:
@@ -39,9 +44,10 @@ class _Turn:
 
     def __init__(self) -> None:
         self.parts: list[chat.Part] = []
-        self.calls: dict[str, chat.ToolCall] = {}
+        self.calls: dict[str, common.ToolCall] = {}
         self.thoughts: list[Raw] = []
         self.results: list[chat.ToolResult] = []
+        self.attached: list[chat.Part] = []
 
     def messages(self) -> Iterator[chat.ChatMessage]:
         if self.parts or self.calls:
@@ -51,6 +57,8 @@ class _Turn:
                 thinking_blocks=self.thoughts or UNSET,
             )
         yield from self.results
+        if self.attached:
+            yield chat.Message(content=self.attached, role="user")
 
 
 class Conversation:
@@ -66,6 +74,8 @@ class Conversation:
         # The turn that the next item of the model continues.
         self._open: _Turn | None = None
         self._callers: dict[str, _Turn] = {}
+        # By the ids of their items, as their results name those.
+        self._shell_calls: dict[str, str] = {}
 
     def instruct(self, text: str) -> None:
         self._said.append(chat.Message(content=text, role="system"))
@@ -119,24 +129,51 @@ class Conversation:
 
     def _add_call(self, item: Raw, where: str) -> None:
         call = read_item(_FUNCTION_CALL, item, where)
-        if call.namespace:
-            raise unsupported(f"{where}.namespace")
-        if call.call_id in self._callers:
-            raise UnprocessableRequest(f"{where}.call_id: {call.call_id!r} is the id of another call")
-        function = chat.FunctionCall(arguments=call.arguments, name=call.name)
+        self._called(call.call_id, function_name(call.name, call.namespace), call.arguments, where)
+
+    def _add_custom_call(self, item: Raw, where: str) -> None:
+        call = read_item(_CUSTOM_CALL, item, where)
+        self._called(call.call_id, function_name(call.name, call.namespace), custom_arguments(call.input), where)
+
+    def _add_shell_call(self, item: Raw, where: str) -> None:
+        call = read_item(_SHELL_CALL, item, where)
+        self._called(call.call_id, LOCAL_SHELL, shell_arguments(call.action), where)
+        if call.id:
+            self._shell_calls[call.id] = call.call_id
+
+    def _called(self, call_id: str, name: str, arguments: str, where: str) -> None:
+        if call_id in self._callers:
+            raise UnprocessableRequest(f"{where}.call_id: {call_id!r} is the id of another call")
         turn = self._turn()
-        turn.calls[call.call_id] = chat.ToolCall(id=call.call_id, function=function)
-        self._callers[call.call_id] = turn
+        turn.calls[call_id] = common.ToolCall(id=call_id, function=common.FunctionCall(arguments=arguments, name=name))
+        self._callers[call_id] = turn
 
     def _add_output(self, item: Raw, where: str) -> None:
-        output = read_item(_FUNCTION_CALL_OUTPUT, item, where)
-        turn = self._callers.get(output.call_id)
+        output = read_item(_CALL_OUTPUT, item, where)
+        self._resulted(output.call_id, output.output, where)
+
+    def _add_shell_output(self, item: Raw, where: str) -> None:
+        output = read_item(_SHELL_OUTPUT, item, where)
+        given = output.call_id or output.id or ""
+        self._resulted(self._shell_calls.get(given, given), output.output, where)
+
+    def _resulted(self, call_id: str, output: Content, where: str) -> None:
+        turn = self._callers.get(call_id)
         if turn is None:
-            raise UnprocessableRequest(f"{where}.call_id: no function_call before it has the id {output.call_id!r}")
-        content = _content(output.output, _TEXTS, f"{where}.output")
-        turn.results.append(chat.ToolResult(content=content, tool_call_id=output.call_id))
+            raise UnprocessableRequest(f"{where}.call_id: no call before it has the id {call_id!r}")
+        parts = _parts(output, _RESULTS, f"{where}.output")
+        attached = [part for part in parts if not isinstance(part, common.TextPart)]
+        content = _simplest(parts)
+        if attached:
+            text = "".join(part.text for part in parts if isinstance(part, common.TextPart))
+            content = attachments.noted(text, len(attached))
+            turn.attached += [common.TextPart(text=attachments.label(call_id)), *attached]
+        turn.results.append(chat.ToolResult(content=content, tool_call_id=call_id))
         if turn is self._open:
             self._open = None
+
+    def _leave_out(self, item: Raw, where: str) -> None:
+        """See above."""
 
     def _add_reasoning(self, item: Raw, where: str) -> None:
         thoughts = unseal(read_item(_REASONING, item, where).encrypted_content, self._family)
@@ -150,12 +187,20 @@ _ADD: Final[Mapping[str, _Add]] = {
     "message": Conversation._add_message,  # noqa: SLF001 - the table of this class
     "function_call": Conversation._add_call,  # noqa: SLF001
     "function_call_output": Conversation._add_output,  # noqa: SLF001
+    "custom_tool_call": Conversation._add_custom_call,  # noqa: SLF001
+    "custom_tool_call_output": Conversation._add_output,  # noqa: SLF001
+    "local_shell_call": Conversation._add_shell_call,  # noqa: SLF001
+    "local_shell_call_output": Conversation._add_shell_output,  # noqa: SLF001
     "reasoning": Conversation._add_reasoning,  # noqa: SLF001
+    "web_search_call": Conversation._leave_out,  # noqa: SLF001
 }
 
 _MESSAGE: Final = msgspec.json.Decoder(MessageItem)
 _FUNCTION_CALL: Final = msgspec.json.Decoder(FunctionCallItem)
-_FUNCTION_CALL_OUTPUT: Final = msgspec.json.Decoder(FunctionCallOutputItem)
+_CUSTOM_CALL: Final = msgspec.json.Decoder(CustomCallItem)
+_SHELL_CALL: Final = msgspec.json.Decoder(LocalShellCallItem)
+_CALL_OUTPUT: Final = msgspec.json.Decoder(CallOutputItem)
+_SHELL_OUTPUT: Final = msgspec.json.Decoder(LocalShellOutputItem)
 _REASONING: Final = msgspec.json.Decoder(ReasoningItem)
 
 
@@ -173,7 +218,7 @@ def _kind(head: ItemHead, where: str) -> str:
 
 
 def _text(part: Part, _where: str) -> chat.Part:
-    return chat.Text(text=part.text or "")
+    return common.TextPart(text=part.text or "")
 
 
 def _refusal(part: Part, _where: str) -> chat.Part:
@@ -183,7 +228,7 @@ def _refusal(part: Part, _where: str) -> chat.Part:
 def _image(part: Part, where: str) -> chat.Part:
     if not part.image_url:
         raise unsupported(f"{where}.file_id" if part.file_id else f"{where}: an image without image_url")
-    return chat.Image(image_url=chat.ImageURL(url=part.image_url, detail=part.detail or UNSET))
+    return common.ImagePart(image_url=common.ImageURL(url=part.image_url, detail=part.detail or UNSET))
 
 
 def _file(part: Part, where: str) -> chat.Part:
@@ -207,7 +252,8 @@ _Readers = Mapping[str, Callable[[Part, str], chat.Part]]
 
 _TEXTS: Final[_Readers] = {"input_text": _text, "output_text": _text, "text": _text}
 _SPOKEN: Final[_Readers] = {**_TEXTS, "refusal": _refusal}
-_HEARD: Final[_Readers] = {**_TEXTS, "input_image": _image, "input_file": _file, "input_audio": _audio}
+_RESULTS: Final[_Readers] = {**_TEXTS, "input_image": _image, "input_file": _file}
+_HEARD: Final[_Readers] = {**_RESULTS, "input_audio": _audio}
 
 
 def _content(content: Content, readers: _Readers, where: str) -> str | list[chat.Part]:
@@ -218,12 +264,12 @@ def _simplest(parts: list[chat.Part]) -> str | list[chat.Part]:
     """One text as text alone, the form that every server takes."""
     if not parts:
         return ""
-    return parts[0].text if len(parts) == 1 and isinstance(parts[0], chat.Text) else parts
+    return parts[0].text if len(parts) == 1 and isinstance(parts[0], common.TextPart) else parts
 
 
 def _parts(content: Content, readers: _Readers, where: str) -> list[chat.Part]:
     if isinstance(content, str):
-        return [chat.Text(text=content)]
+        return [common.TextPart(text=content)]
     return [_part(part, readers, f"{where}[{index}]") for index, part in enumerate(content)]
 
 

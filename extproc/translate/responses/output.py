@@ -7,7 +7,7 @@ another's and a thought's signature comes last, and are then done in their order
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ from msgspec import UNSET
 from extproc.translate.responses import wire
 from extproc.translate.responses.details import citations, logprobs
 from extproc.translate.responses.thoughts import Thoughts
+from extproc.translate.responses.tools import Kind, Offered, called
 from extproc.translate.via_chat.answers import Choice, Message, ToolCall, reasoning_text
 
 
@@ -147,11 +148,27 @@ class _Call:
         self.call_id = ""
         self.name = ""
         self.output_index: int | None = None
-        self.arguments: list[str] = []
+        self.pieces: list[str] = []
+        self.tool: Offered | None = None
+
+    @property
+    def arguments(self) -> str:
+        return "".join(self.pieces)
+
+    @property
+    def is_function(self) -> bool:
+        """Whether the client reads the arguments as they are; those of a tool that nobody offered as well."""
+        return self.tool is None or self.tool.kind is Kind.FUNCTION
 
     def value(self, status: str, *, bare: bool = False) -> wire.Item:
-        arguments = "" if bare else "".join(self.arguments)
-        return wire.FunctionCall(id=self.id, status=status, arguments=arguments, call_id=self.call_id, name=self.name)
+        return called(
+            self.tool,
+            item_id=self.id,
+            call_id=self.call_id,
+            status=status,
+            name=self.name,
+            arguments="" if bare else self.arguments,
+        )
 
 
 class Output:
@@ -161,6 +178,7 @@ class Output:
         new_id: an id with this prefix, another one each time.
         number: the next number of the sequence of events.
         family: of the model, whose thoughts it may want back.
+        tools: that the model is offered, by the names of their functions.
         summarized: the client asked for a summary of the reasoning, and reads it there.
         with_logprobs: it asked for the probabilities of tokens.
     """
@@ -171,6 +189,7 @@ class Output:
         new_id: Callable[[str], str],
         number: Callable[[], int],
         family: str,
+        tools: Mapping[str, Offered],
         summarized: bool,
         with_logprobs: bool,
     ) -> None:
@@ -179,6 +198,7 @@ class Output:
         self._thought_kind = SUMMARY if summarized else THOUGHT
         self._with_logprobs = with_logprobs
         self._thoughts = Thoughts(family)
+        self._tools = tools
         self._items: list[_TextItem | _Call] = []
         self._texts: dict[str, _TextItem] = {}
         self._calls: list[_Call] = []
@@ -222,13 +242,7 @@ class Output:
         for index, item in enumerate(self._items):
             value = item.value(status if index == last else wire.COMPLETED)
             if isinstance(item, _Call):
-                self._emit(
-                    wire.ArgumentsDone,
-                    output_index=index,
-                    item_id=item.id,
-                    name=item.name,
-                    arguments="".join(item.arguments),
-                )
+                self._end_call(item, value)
             self._emit(wire.ItemDone, output_index=index, item=value)
             values.append(value)
         return values
@@ -295,7 +309,7 @@ class Output:
         if call.name:
             self._place(call)
         if arguments := piece.function.arguments:
-            call.arguments.append(arguments)
+            call.pieces.append(arguments)
             if call.output_index is not None:
                 self._emit_arguments(call, arguments)
 
@@ -321,10 +335,22 @@ class Output:
         taken = any(each.call_id == call.given for each in self._calls)
         call.call_id = self._new_id("call") if taken or not call.given else call.given
         call.output_index = len(self._items)
+        call.tool = self._tools.get(call.name)
         self._items.append(call)
         self._emit(wire.ItemAdded, output_index=call.output_index, item=call.value(wire.IN_PROGRESS, bare=True))
-        if call.arguments:
-            self._emit_arguments(call, "".join(call.arguments))
+        if arguments := call.arguments:
+            self._emit_arguments(call, arguments)
 
     def _emit_arguments(self, call: _Call, delta: str) -> None:
-        self._emit(wire.ArgumentsDelta, output_index=call.output_index, item_id=call.id, delta=delta)
+        """Tell a piece of the arguments; what other tools take is told when it is whole, as it is wrapped in them."""
+        if call.is_function:
+            self._emit(wire.ArgumentsDelta, output_index=call.output_index, item_id=call.id, delta=delta)
+
+    def _end_call(self, call: _Call, value: wire.Item) -> None:
+        place: dict[str, object] = {"output_index": call.output_index, "item_id": call.id}
+        match value:
+            case wire.FunctionCall():
+                self._emit(wire.ArgumentsDone, **place, name=value.name, arguments=value.arguments)
+            case wire.CustomToolCall():
+                self._emit(wire.InputDelta, **place, delta=value.input)
+                self._emit(wire.InputDone, **place, input=value.input)

@@ -94,9 +94,35 @@ class FunctionCall(_Tagged, frozen=True, kw_only=True, tag="function_call"):
     arguments: str
     call_id: str
     name: str
+    namespace: str | UnsetType = UNSET
 
 
-Item = Message | Reasoning | FunctionCall
+class CustomToolCall(_Tagged, frozen=True, kw_only=True, tag="custom_tool_call"):
+    id: str
+    status: str
+    call_id: str
+    input: str
+    name: str
+    namespace: str | UnsetType = UNSET
+
+
+class ShellAction(_Tagged, frozen=True, kw_only=True, tag="exec"):
+    command: list[str]
+    env: dict[str, str]
+    timeout_ms: int | None
+    user: str | None
+    working_directory: str | None
+
+
+class LocalShellCall(_Tagged, frozen=True, kw_only=True, tag="local_shell_call"):
+    id: str
+    status: str
+    action: ShellAction
+    call_id: str
+
+
+Call = FunctionCall | CustomToolCall | LocalShellCall
+Item = Message | Reasoning | Call
 
 # --- the response ---
 
@@ -106,6 +132,10 @@ class FunctionTool(_Tagged, frozen=True, kw_only=True, tag="function"):
     name: str
     parameters: Raw | None
     strict: bool | None
+
+
+Tool = FunctionTool | Raw
+"""As the client has spelled it, unless it is a function."""
 
 
 class TextConfig(Struct, frozen=True, kw_only=True):
@@ -173,7 +203,7 @@ class Response(Struct, frozen=True, kw_only=True):
     temperature: float | None
     text: TextConfig
     tool_choice: str | ToolChoice
-    tools: list[FunctionTool]
+    tools: list[Tool]
     top_logprobs: int | None
     top_p: float | None
     truncation: str = "disabled"
@@ -231,6 +261,14 @@ class ArgumentsDelta(_OfItem, frozen=True, kw_only=True, tag="response.function_
 class ArgumentsDone(_OfItem, frozen=True, kw_only=True, tag="response.function_call_arguments.done"):
     name: str
     arguments: str
+
+
+class InputDelta(_OfItem, frozen=True, kw_only=True, tag="response.custom_tool_call_input.delta"):
+    delta: str
+
+
+class InputDone(_OfItem, frozen=True, kw_only=True, tag="response.custom_tool_call_input.done"):
+    input: str
 
 
 class _OfContent(_OfItem, frozen=True, kw_only=True):

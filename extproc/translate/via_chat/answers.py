@@ -13,6 +13,8 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from extproc.translate.openai_errors import MAX_MESSAGE_BYTES
+
 
 class FunctionCall(Struct, frozen=True, kw_only=True):
     name: str | None = None
@@ -180,6 +182,22 @@ def read_error(data: bytes, answer: Answer) -> ErrorObject | None:
     except _UNREADABLE:
         return None
     return read_error_object(flat) if flat.get("object") == "error" or flat.get("type") == "error" else None
+
+
+def read_error_answer(status: str, data: bytes, *, raw: bytes) -> ErrorObject:
+    """What an error answer says, whatever it is; the client always learns something.
+
+    Args:
+        status: of the answer.
+        data: its body, as one of chat completions.
+        raw: the body as it came, which tells more where ``data`` has no message.
+    """
+    answer = read_answer(data)
+    error = (None if answer is None else read_error(data, answer)) or ErrorObject("", "")
+    if error.message.strip():
+        return error
+    text = raw[:MAX_MESSAGE_BYTES].decode(errors="replace").strip()
+    return ErrorObject(error.type, text or f"the backend answered with status {status}", error.code)
 
 
 def read_error_object(error: object) -> ErrorObject:

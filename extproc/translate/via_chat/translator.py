@@ -17,7 +17,7 @@ from extproc.formats.sse import SSEEvent, SSEReader
 from extproc.translate.base import Headers, TranslatedRequest, TranslatedResponse, Translator
 from extproc.translate.openai_errors import MAX_MESSAGE_BYTES, MAX_TYPE_LENGTH
 from extproc.translate.openai_usage import chat_usage
-from extproc.translate.via_chat.answers import Answer, ErrorObject, read_answer, read_error
+from extproc.translate.via_chat.answers import Answer, ErrorObject, read_answer, read_error, read_error_answer
 from extproc.usage import NO_USAGE, TokenUsage
 
 
@@ -139,10 +139,11 @@ class ViaChat:
         self._held.append(data)
         if not end_of_stream:
             return TranslatedResponse(body=b"", usage=chat.usage, model=self._model)
-        document = b"".join(self._held)
+        answer = _read_document(b"".join(self._held))
         self._held.clear()
-        body = self._carrier.document(_read_document(document), self._usage)
-        return TranslatedResponse(body=body, usage=chat.usage, model=self._model, complete=True)
+        self._look_for_usage(answer)
+        body = self._carrier.document(answer, self._usage)
+        return TranslatedResponse(body=body, usage=self._usage, model=self._model, complete=True)
 
     def _read_stream(self, reader: SSEReader, writer: StreamWriter, data: bytes, *, end_of_stream: bool) -> None:
         if self._is_document(data):
@@ -179,12 +180,16 @@ class ViaChat:
             self._fail(writer, error)
             return
         if answer is not None:
-            if self._usage is NO_USAGE:
-                # It was called a stream, so nobody has looked for a report.
-                self._usage = chat_usage(answer.usage)
+            self._look_for_usage(answer)
             choices = [msgspec.structs.replace(each, delta=each.message) for each in answer.choices or ()]
             self._tell(writer, msgspec.structs.replace(answer, choices=choices))
         self._finish(writer)
+
+    def _look_for_usage(self, answer: Answer) -> None:
+        """Where a document was called a stream, nobody has looked for a report, or for the model."""
+        if self._usage is NO_USAGE:
+            self._usage = chat_usage(answer.usage)
+            self._model = answer.model or self._model
 
     def _read_chunk(self, writer: StreamWriter, event: SSEEvent) -> None:
         answer = read_answer(event.data)
@@ -222,12 +227,7 @@ class ViaChat:
     def response_error(self, status: str, headers: Mapping[str, str], body: bytes) -> TranslatedResponse:
         chat = self._chat.response_error(status, headers, body)
         data = body if chat.body is None else chat.body
-        answer = read_answer(data)
-        error = (None if answer is None else read_error(data, answer)) or ErrorObject("", "")
-        if not error.message.strip():
-            # Not an error of the API that it claims to have; the client still has to learn what came.
-            text = body[:MAX_MESSAGE_BYTES].decode(errors="replace").strip()
-            error = ErrorObject(error.type, text or f"the backend answered with status {status}", error.code)
+        error = read_error_answer(status, data, raw=body)
         return TranslatedResponse(
             body=self._carrier.error(status, error), headers=(("content-type", "application/json"),)
         )

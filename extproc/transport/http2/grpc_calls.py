@@ -111,8 +111,84 @@ class UnaryCall(Call):
             failure = fault(error)
             self.finish(failure.code, failure.message)
         else:
-            self.send(answer)
-            self.finish(0)
+            self.answered(answer)
+
+    def answered(self, answer: bytes) -> None:
+        """The answer is there: send it, and what else the call consists of."""
+        self.send(answer)
+        self.finish(0)
+
+
+class WatchCall(UnaryCall):
+    """``Watch``: the health as it is, and again whenever it has changed, until one side has enough."""
+
+    __slots__ = ("_told", "_watchers")
+
+    def __init__(
+        self,
+        health: Callable[[], Message],
+        watchers: Watchers,
+        responder: Responder,
+        bounds: Bounds,
+        *,
+        encoded: bool,
+    ) -> None:
+        super().__init__(health, HealthCheckRequest, responder, bounds, encoded=encoded)
+        self._watchers = watchers
+        self._told = b""
+
+    def answered(self, answer: bytes) -> None:
+        self.tell(answer)
+        self._watchers.add(self)
+
+    def tell(self, health: bytes) -> None:
+        """Send a status, unless the client has it."""
+        if health != self._told:
+            self._told = health
+            self.send(health)
+
+    def over(self) -> None:
+        self._watchers.calls.discard(self)
+
+
+class Watchers:
+    """Who watches the health of a server.
+
+    Args:
+        health: gives its status.
+
+    Attributes:
+        calls: those who watch.
+        on_first: called when somebody watches after nobody did; ``tell`` has to be called regularly from then on.
+    """
+
+    def __init__(self, health: Callable[[], Message]) -> None:
+        self.calls: set[WatchCall] = set()
+        self.on_first: Callable[[], None] = lambda: None
+        self._health = health
+        self._dismissed = False
+
+    def add(self, call: WatchCall) -> None:
+        """Take a call that has the status."""
+        if self._dismissed:
+            call.finish(status.UNAVAILABLE, "server stops")
+            return
+        self.calls.add(call)
+        if len(self.calls) == 1:
+            self.on_first()
+
+    def tell(self) -> None:
+        """Tell everybody the health, if it has changed."""
+        encoded = self._health().SerializeToString()
+        for call in list(self.calls):
+            call.tell(encoded)
+
+    def dismiss(self) -> None:
+        """Tell the health for the last time, and end these calls and all to come: they must not hold up the end."""
+        self._dismissed = True
+        self.tell()
+        for call in list(self.calls):
+            call.finish(status.UNAVAILABLE, "server stops")
 
 
 class GrpcCalls:
@@ -124,6 +200,9 @@ class GrpcCalls:
         max_message: largest message taken, in bytes; for 0, and above what gRPC can express, there is no limit.
         limits: where the bound of incomplete messages is taken from.
         relay: takes the calls that belong to other processes, where there are any.
+
+    Attributes:
+        watchers: who watches the health.
     """
 
     def __init__(
@@ -138,6 +217,7 @@ class GrpcCalls:
         self._processor = processor
         self._relay = relay
         self._is_serving = is_serving
+        self.watchers = Watchers(self._status)
         self._bounds = Bounds(
             message=max_message if 0 < max_message < MAX_MESSAGE else MAX_MESSAGE, partial=limits.partial_bytes
         )
@@ -145,6 +225,7 @@ class GrpcCalls:
             b"/envoy.service.ext_proc.v3.ExternalProcessor/Process": self._process,
             b"/grpc.health.v1.Health/Check": self._check,
             b"/grpc.health.v1.Health/List": self._list,
+            b"/grpc.health.v1.Health/Watch": self._watch,
         }
 
     def route(self, headers: HeaderList) -> Route:
@@ -161,7 +242,8 @@ class GrpcCalls:
         path = fields[b":path"]
         method = self._methods.get(path)
         if method is None:
-            return _refusal(status.trailers_only(status.UNIMPLEMENTED, _unknown(path)))
+            unknown = f"unknown method {path.decode(errors='replace')}"
+            return _refusal(status.trailers_only(status.UNIMPLEMENTED, unknown))
         timeout = fields.get(b"grpc-timeout")
         if timeout is None:
             return lambda responder: method(responder, encoded)
@@ -189,6 +271,9 @@ class GrpcCalls:
     def _list(self, responder: Responder, encoded: bool) -> Handler:  # noqa: FBT001
         return UnaryCall(self._statuses, HealthListRequest, responder, self._bounds, encoded=encoded)
 
+    def _watch(self, responder: Responder, encoded: bool) -> Handler:  # noqa: FBT001
+        return WatchCall(self._status, self.watchers, responder, self._bounds, encoded=encoded)
+
     def _status(self) -> HealthCheckResponse:
         serving = self._is_serving()
         return HealthCheckResponse(status=HealthCheckResponse.SERVING if serving else HealthCheckResponse.NOT_SERVING)
@@ -205,12 +290,6 @@ def _refusal(block: bytes) -> Route:
         return SILENT
 
     return refuse
-
-
-def _unknown(path: bytes) -> str:
-    if path == b"/grpc.health.v1.Health/Watch":
-        return "Watch is not implemented"
-    return f"unknown method {path.decode(errors='replace')}"
 
 
 def _seconds(timeout: bytes) -> float | None:

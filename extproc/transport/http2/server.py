@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 import structlog
 
-from extproc.transport.base import Processor, Relay
+from extproc.transport.base import HEALTH_SECONDS, Processor, Relay
 from extproc.transport.http2.connection import Connection
 from extproc.transport.http2.grpc_calls import MAX_MESSAGE, GrpcCalls
 from extproc.transport.http2.limits import Limits
@@ -56,6 +56,8 @@ class Http2Server:
         relay: Relay | None = None,
     ) -> None:
         self._calls = GrpcCalls(processor, is_serving=is_serving, max_message=max_message, limits=limits, relay=relay)
+        self._calls.watchers.on_first = self._look_at_health_later
+        self._next_look: asyncio.TimerHandle | None = None
         self._limits = limits
         self._tls = tls
         self._sockets: list[socket.socket] = []
@@ -96,6 +98,7 @@ class Http2Server:
         for unused in self._sockets:
             unused.close()
         self._sockets.clear()
+        self._calls.watchers.dismiss()
         for shell in list(self._open):
             shell.drain()
         if grace > 0:
@@ -127,6 +130,19 @@ class Http2Server:
         """Send what was answered at another time than while a connection was read."""
         for shell in list(self._open):
             shell.flush()
+
+    def _look_at_health_later(self) -> None:
+        if self._next_look is None:
+            self._next_look = asyncio.get_running_loop().call_later(HEALTH_SECONDS, self._look_at_health)
+
+    def _look_at_health(self) -> None:
+        """Tell those who watch the health, and look again as long as there are any."""
+        self._next_look = None
+        watchers = self._calls.watchers
+        if watchers.calls:
+            watchers.tell()
+            self.flush()
+            self._look_at_health_later()
 
     def shed(self, count: int) -> None:
         """Have so many connections end when the streams that are open on them have."""

@@ -14,6 +14,7 @@ DEADLINE_EXCEEDED: Final = 4
 RESOURCE_EXHAUSTED: Final = 8
 UNIMPLEMENTED: Final = 12
 INTERNAL: Final = 13
+UNAVAILABLE: Final = 14
 
 # Bytes of an encoded grpc-message; the gRPC libraries take 8 KiB of trailers.
 _MAX_MESSAGE: Final = 1024

@@ -126,7 +126,7 @@ def config(tmp_path):
 
 
 def request_headers(path="/nope"):
-    headers = HeaderMap(headers=[HeaderValue(key=":path", raw_value=path.encode())])
+    headers = HeaderMap(headers=[HeaderValue(key=":path", raw_value=path.encode()).SerializeToString()])
     return ProcessingRequest(request_headers=HttpHeaders(headers=headers))
 
 

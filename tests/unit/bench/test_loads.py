@@ -1,11 +1,12 @@
 """Reading what wrk and h2load print, and what apt says it would install."""
 
 import json
+import os
 
 import pytest
 
 from tests.bench.loads import LoadFailed, chat_body, parse_h2load, parse_wrk
-from tests.bench.tools import Tool, ToolMissing, packages_of, tool
+from tests.bench.tools import Tool, ToolMissing, at_hand, main, packages_of, tool
 
 WRK = """\
 Running 2s test @ http://127.0.0.1:1/v1/chat/completions
@@ -84,7 +85,7 @@ def test_the_libraries_that_the_system_lacks_are_found_in_apts_plan():
 
 def test_without_apt_one_line_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ToolMissing, match=r"^no apt-get here: install nghttp2-client and wrk yourself$"):
+    with pytest.raises(ToolMissing, match=r"^no apt-get here: install wrk yourself$"):
         tool("wrk", home=tmp_path / "tools")
 
 
@@ -96,6 +97,23 @@ def test_an_unpacked_tool_finds_its_libraries(tmp_path, monkeypatch):
     program.chmod(0o755)
     found = tool("h2load", home=tmp_path)
     assert found.run("hello", timeout=5) == f"hello {tmp_path}/usr/lib/x86_64-linux-gnu\n"
+
+
+def test_an_unpacked_tool_finds_libraries_that_only_its_packages_use(tmp_path):
+    private = tmp_path / "usr" / "lib" / "x86_64-linux-gnu" / "pulseaudio"
+    program = tmp_path / "usr" / "lib" / "chromium" / "chromium"
+    for folder in (private, program.parent):
+        folder.mkdir(parents=True)
+    (private / "libpulsecommon-16.1.so").touch()
+    program.touch()
+    found = at_hand("chromium", home=tmp_path)
+    assert found.path == program
+    assert found.environment["LD_LIBRARY_PATH"] == f"{private.parent}{os.pathsep}{private}"
+
+
+def test_a_program_of_another_name_is_not_fetched(capsys):
+    assert main(["lynx"]) == 2
+    assert capsys.readouterr().err.startswith("tools: no such program: lynx; there are wrk, ")
 
 
 def test_a_tool_that_fails_says_why(tmp_path):

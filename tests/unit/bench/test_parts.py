@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extproc.exchange import names
+from extproc.exchange.headers import read_headers
 from extproc.settings import Settings
 from filter_config.load import decode
 from protos.ext_proc_pb2 import STREAMED
@@ -314,5 +315,4 @@ def test_a_refused_request_is_not_measured(monkeypatch):
 
 def test_the_attempt_carries_the_id_of_its_request():
     attempt = translators.script(ANSWERS["OpenAI"], stream=True).attempt
-    headers = {header.key: header.raw_value for header in attempt.request_headers.headers.headers}
-    assert headers[names.INTERNAL_REQUEST_ID] == b"req-1-bench"
+    assert read_headers(attempt.request_headers)[names.INTERNAL_REQUEST_ID] == "req-1-bench"

@@ -78,6 +78,20 @@ def test_common_replies_are_those_of_the_wire_library(  # noqa: PLR0917 - one ar
     assert parsed(reply) == message
 
 
+@given(st.sampled_from(MESSAGES), NAME, st.lists(TEXT, min_size=1, max_size=3), st.lists(NAME, max_size=2))
+def test_a_reply_with_one_header_is_the_common_one(kind, name, values, removes):
+    for value in values:
+        reply = replies.one_header(kind, name, value, removes=tuple(removes))
+        common = replies.common(kind, sets=[(name, value)], removes=removes)
+        assert reply.SerializeToString() == common.SerializeToString()
+
+
+@given(st.sampled_from(MESSAGES), st.lists(st.binary(max_size=300), min_size=1, max_size=3))
+def test_a_reply_with_a_piece_is_the_common_one(kind, bodies):
+    for body in [*bodies, b"", b"x" * 70_000]:
+        assert replies.piece(kind, body).SerializeToString() == replies.common(kind, body=body).SerializeToString()
+
+
 @given(st.sampled_from(["request_trailers", "response_trailers"]), METADATA)
 def test_replies_to_trailers_are_those_of_the_wire_library(kind, metadata):
     message = ProcessingResponse()

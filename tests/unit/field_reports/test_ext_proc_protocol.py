@@ -12,7 +12,7 @@ from extproc.endpoints.chat_completions import ChatCompletions
 from extproc.errors import StreamFailure
 from extproc.exchange import names
 from extproc.translate.passthrough import PassThrough
-from protos.ext_proc_pb2 import ProcessingRequest
+from protos.ext_proc_pb2 import HeaderValue, ProcessingRequest
 from tests.support.field_reports import (
     ASKED,
     CHAT,
@@ -168,7 +168,8 @@ class TestHeaderValues:
     def test_the_older_field_is_read(self, gateway):
         message = ProcessingRequest()
         for name, value in DEFAULT_HEADERS.items():
-            message.request_headers.headers.headers.add(key=name, value=value.encode())
+            header = HeaderValue(key=name, value=value.encode())
+            message.request_headers.headers.headers.append(header.SerializeToString())
         exchange = gateway.exchange()
         exchange.carried = dict(DEFAULT_HEADERS)
         reply = exchange.send(exchange.router, message)
@@ -177,8 +178,11 @@ class TestHeaderValues:
 
     def test_raw_value_goes_first(self, gateway):
         message = request_headers(DEFAULT_HEADERS)
-        for header in message.request_headers.headers.headers:
+        headers = message.request_headers.headers.headers
+        for index, encoded in enumerate(headers):
+            header = HeaderValue.FromString(encoded)
             header.value = b"/wrong"
+            headers[index] = header.SerializeToString()
         assert gateway.exchange().send(gateway.exchange().router, message).kind == "request_headers"
 
     @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.formats.jsonvalue import JSONValueError, decode, decode_object, encode
+from extproc.formats.jsonvalue import JSONValueError, compact_object, decode, decode_object, encode
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -69,3 +69,36 @@ def test_only_an_object_is_an_object(text):
 @given(JSON)
 def test_values_survive(value):
     assert json.loads(encode(decode(json.dumps(value)))) == value
+
+
+COMPACT = {
+    "white space goes": (b' { "a" : [ 1 , 2.50 ] }\n', b'{"a":[1,2.50]}'),
+    "members stay in their order, however often they are there": (b'{"b":1,"a":2,"b":3}', b'{"b":1,"a":2,"b":3}'),
+    "escapes and numbers stay as they are spelled": (b'{"\\u0061":1E5,"b":1e999}', b'{"\\u0061":1E5,"b":1e999}'),
+}
+
+
+@pytest.mark.parametrize("name", COMPACT)
+def test_an_object_that_is_copied_is_spelled_as_before(name):
+    spelled, compact = COMPACT[name]
+    assert bytes(compact_object(spelled)) == compact
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "1.5", "null", '"{}"', "", "{", "{'a':1}", '{"a":NaN}', '{"a":01}', '{"a":"\ud800"}']
+)
+def test_only_an_object_is_copied(text):
+    with pytest.raises(JSONValueError):
+        compact_object(text.encode("utf-8", "surrogatepass"))
+
+
+@pytest.mark.parametrize("spelled", [b'{"a":"\xff"}', b'{"\xed\xa0\x80":1}', b'{"a":' * 100_000])
+def test_what_a_decoder_has_skipped_is_checked(spelled):
+    with pytest.raises(JSONValueError):
+        compact_object(spelled)
+
+
+@given(st.dictionaries(st.text(), JSON, max_size=4))
+def test_copies_hold_the_same_values(value):
+    spelled = json.dumps(value, indent=1).encode()
+    assert json.loads(bytes(compact_object(spelled))) == value

@@ -1,7 +1,8 @@
 """Our minimal declarations against the complete types: what one encodes, the other must read, field by field.
 
 Both sides are walked by their descriptors from the messages that travel, so a field declared later is compared too.
-Two liberties are ours by intent: octets where the official type is a string, and an integer where it is an enum.
+Three liberties are ours by intent: octets where the official type is a string, an integer where it is an enum, and
+messages that stay encoded.
 """
 
 from __future__ import annotations
@@ -30,6 +31,11 @@ ROOTS = {
     rate_limit_pb2.RateLimitRequest.DESCRIPTOR: official_rate_limit.RateLimitRequest,
     rate_limit_pb2.RateLimitResponse.DESCRIPTOR: official_rate_limit.RateLimitResponse,
 }
+# Fields that hold encoded messages, and of which type they are.
+ENCODED = {
+    "extproc.wire.HeaderMap.headers": ext_proc_pb2.HeaderValue.DESCRIPTOR,
+    "extproc.wire.ProcessingRequest.attributes": struct_pb2.Struct.DESCRIPTOR,
+}
 STRUCT = {"text": "é", "number": 1.5, "flag": True, "none": None, "list": ["a", 2.0], "nested": {"k": "v"}}
 DURATION = timedelta(seconds=3, microseconds=500)
 
@@ -43,7 +49,9 @@ def is_map(field):
 
 
 def value_type(field):
-    """The message type behind a field: the map's value, or the field's own."""
+    """The message type behind a field: the map's value, or the field's own, or what it holds encoded."""
+    if field.full_name in ENCODED:
+        return ENCODED[field.full_name]
     return field.message_type.fields_by_name["value"].message_type if is_map(field) else field.message_type
 
 
@@ -68,7 +76,7 @@ def walk():
             their_value = their_class(theirs, field.name)
             if field.enum_type is not None:
                 enums[field.enum_type] = their_value
-            elif field.message_type is not None and is_ours(value_type(field)):
+            elif (inner := value_type(field)) is not None and is_ours(inner):
                 waiting.append((value_type(field), their_value))
     return messages, enums
 
@@ -104,7 +112,8 @@ def plain_sample(field):
     """The sample in plain terms: bytes for text, dict for a message, its JSON for a well-known type."""
     if is_map(field):
         return {"key": plain_value(value_type(field))}
-    one = scalar(field) if field.message_type is None else plain_value(field.message_type)
+    inner = value_type(field)
+    one = scalar(field) if inner is None else plain_value(inner)
     return [one, one] if field.is_repeated else one
 
 
@@ -134,7 +143,9 @@ def our_value(message, plain):
 
 def fill(message, field, plain):
     text = field.type == FieldDescriptor.TYPE_STRING
-    if is_map(field):
+    if field.full_name in ENCODED:
+        place(getattr(message, field.name), plain, lambda each: our_value(value_type(field), each).SerializeToString())
+    elif is_map(field):
         for key, value in plain.items():
             getattr(message, field.name)[key].CopyFrom(our_value(value_type(field), value))
     elif field.message_type is None and not field.is_repeated:
@@ -145,6 +156,15 @@ def fill(message, field, plain):
         getattr(message, field.name).extend(our_value(field.message_type, value) for value in plain)
     else:
         getattr(message, field.name).CopyFrom(our_value(field.message_type, plain))
+
+
+def place(target, plain, encode):
+    """Fill a map or a list with encoded messages."""
+    if isinstance(plain, dict):
+        for key, value in plain.items():
+            target[key] = encode(value)
+    else:
+        target.extend(map(encode, plain))
 
 
 def their_value(message, theirs, plain):
@@ -161,8 +181,8 @@ def their_field(field, theirs, plain):
         return {key: their_value(value_type(field), cls, value) for key, value in plain.items()}
 
     def one(value):
-        if field.message_type is not None:
-            return their_value(field.message_type, cls, value)
+        if (inner := value_type(field)) is not None:
+            return their_value(inner, cls, value)
         if meta.proto_type == "enum":
             return cls(value)
         return value.decode() if meta.proto_type == "string" else value
@@ -178,10 +198,16 @@ def read_ours(message):
     plain = {}
     for field, value in message.ListFields():
         if is_map(field):
-            plain[field.name] = {key: our_plain(each) for key, each in value.items()}
+            plain[field.name] = {key: our_plain(decoded(field, each)) for key, each in value.items()}
+        elif field.is_repeated:
+            plain[field.name] = [our_plain(decoded(field, each)) for each in value]
         else:
-            plain[field.name] = [our_plain(each) for each in value] if field.is_repeated else our_plain(value)
+            plain[field.name] = our_plain(value)
     return plain
+
+
+def decoded(field, value):
+    return GetMessageClass(value_type(field)).FromString(value) if field.full_name in ENCODED else value
 
 
 def our_plain(value):
@@ -205,7 +231,7 @@ def read_theirs(ours, message):
         if is_map(field):
             found = {key: their_plain(value_type(field), each) for key, each in value.items()}
         elif field.is_repeated:
-            found = [their_plain(field.message_type, each) for each in value]
+            found = [their_plain(value_type(field), each) for each in value]
         else:
             found = None if value is None else their_plain(field.message_type, value)
         # proto3: a scalar that has its default is not there.

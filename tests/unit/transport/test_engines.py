@@ -211,14 +211,55 @@ def test_health(engine, run, serving, status):
     run(story())
 
 
-def test_health_is_not_watched(engine, run):
+SERVING = HealthCheckResponse(status=HealthCheckResponse.SERVING)
+NOT_SERVING = HealthCheckResponse(status=HealthCheckResponse.NOT_SERVING)
+
+
+def test_who_watches_health_gets_it_at_once_and_then_each_change(engine, run):
+    async def story():
+        async with Served(engine, serving=False) as served:
+            watches = [served.watch(), served.watch()]
+            told = [await watch.read() for watch in watches]
+            served.serving = True
+            told += [await watch.read() for watch in watches]
+            served.serving = False
+            told += [await watch.read() for watch in watches]
+            assert told == [NOT_SERVING, NOT_SERVING, SERVING, SERVING, NOT_SERVING, NOT_SERVING]
+
+    run(story())
+
+
+def test_who_has_watched_health_enough_harms_nobody(engine, run):
     async def story():
         async with Served(engine) as served:
-            watch = served.channel.unary_stream(
-                "/grpc.health.v1.Health/Watch", HealthCheckRequest.SerializeToString, HealthCheckResponse.FromString
-            )(HealthCheckRequest())
-            assert await watch.code() is grpc.StatusCode.UNIMPLEMENTED
-            assert await watch.details() == "Watch is not implemented"
+            first, second = served.watch(), served.watch()
+            assert [await first.read(), await second.read()] == [SERVING, SERVING]
+            first.cancel()
+            served.serving = False
+            assert await second.read() == NOT_SERVING
+            second.cancel()
+            # After a time without anybody, too.
+            third = served.watch()
+            assert await third.read() == NOT_SERVING
+            served.serving = True
+            assert await third.read() == SERVING
+            assert await served.exchange(b"one") == ([b"one"], grpc.StatusCode.OK)
+
+    with capture_logs() as logs:
+        run(story())
+    assert logs == []
+
+
+def test_who_watches_health_does_not_hold_up_the_end(engine, run):
+    async def story():
+        async with Served(engine) as served:
+            watch = served.watch()
+            assert await watch.read() == SERVING
+            served.serving = False
+            stopping = asyncio.create_task(served.server.stop(3600))
+            assert await watch.read() == NOT_SERVING
+            assert await watch.code() is grpc.StatusCode.UNAVAILABLE
+            await stopping
 
     run(story())
 

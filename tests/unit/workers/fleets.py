@@ -17,6 +17,7 @@ from extproc.telemetry.metrics import Metrics
 from extproc.workers.fleet import Fleet
 from filter_config.load import decode
 from protos.ext_proc_pb2 import ProcessingRequest, ProcessingResponse
+from protos.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from tests.support.playbook import BACKEND, DEFAULT_HEADERS, openai_backend, request_body, request_headers
 
 CONFIG = {"version": "dev", "backends": [openai_backend(auth={"apiKey": {"key": "sk-planted"}})]}
@@ -98,6 +99,12 @@ class Client:
         )
         self._streams.append(Stream(call()))
         return self._streams[-1]
+
+    def watch(self):
+        """A call that watches the health."""
+        return self._channel.unary_stream(
+            "/grpc.health.v1.Health/Watch", HealthCheckRequest.SerializeToString, HealthCheckResponse.FromString
+        )(HealthCheckRequest())
 
 
 class Stream:

@@ -13,6 +13,7 @@ import pytest
 
 from extproc.workers import seat as seats
 from extproc.workers.fleet import Endurance, fewest_connections
+from protos.health_pb2 import HealthCheckResponse
 from tests.support.certificates import Authority
 from tests.support.playbook import DEFAULT_HEADERS, openai_backend, request_headers
 from tests.unit.workers.fleets import CONFIG, Client, credential, is_running, running, runtime_of, settings_for
@@ -138,6 +139,24 @@ def test_a_config_reaches_every_worker_with_what_is_wrong_with_it():
             assert [worker["hash"] for worker in fleet.fleet.describe()["workers"]] == ["c", "c"]
 
     asyncio.run(story())
+
+
+def test_the_health_of_every_worker_can_be_watched():
+    async def story():
+        async with running(2, config=None) as fleet, Client(fleet.address) as first, Client(fleet.address) as second:
+            watches = [first.watch(), second.watch()]
+            told = [[(await watch.read()).status for watch in watches]]
+            fleet.fleet.runtime = runtime_of()
+            told.append([(await watch.read()).status for watch in watches])
+            fleet.fleet.leave()
+            told.append([(await watch.read()).status for watch in watches])
+            not_serving, serving = HealthCheckResponse.NOT_SERVING, HealthCheckResponse.SERVING
+            assert told == [[not_serving] * 2, [serving] * 2, [not_serving] * 2]
+            # Who watches does not hold up the end.
+            await fleet.fleet.stop(3600)
+            assert [await watch.code() for watch in watches] == [grpc.StatusCode.UNAVAILABLE] * 2
+
+    asyncio.run(asyncio.wait_for(story(), 60))
 
 
 def test_a_drain_finishes_what_is_open():

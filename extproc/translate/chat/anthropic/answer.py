@@ -62,7 +62,7 @@ def text_of(value: object) -> str:
 def arguments_of(block: ContentBlock) -> str:
     """The arguments of a call, as the provider spelled them."""
     spelled = b"" if block.input is UNSET else bytes(block.input)
-    return NO_INPUT if spelled in {b"", b"null"} else spelled.decode()
+    return NO_INPUT if spelled in {b"", b"null"} else spelled.decode(errors="replace")
 
 
 def thinking_block(text: str, signature: str) -> ThinkingBlock:

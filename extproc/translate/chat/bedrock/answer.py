@@ -219,7 +219,7 @@ def _arguments(spelled: Raw | UnsetType) -> str:
         return encode(jsonvalue.decode(bytes(spelled))).decode()
     except jsonvalue.JSONValueError:
         # Such as a number that no double can hold.
-        return bytes(spelled).decode()
+        return bytes(spelled).decode(errors="replace")
 
 
 def _thought(reasoning: object) -> ThinkingBlock | None:

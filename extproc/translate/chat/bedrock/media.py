@@ -57,6 +57,7 @@ _PDF_IN_BASE64: Final = "JVBERi"
 # The service takes letters and digits, single spaces, hyphens, parentheses and brackets, at most 200 in all.
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9 ()\[\]-]+")
 _MAX_NAME: Final = 200
+_ROOM_FOR_NUMBER: Final = len(" (1000000)")
 _UNNAMED: Final = "document"
 
 
@@ -84,12 +85,12 @@ def video_block(url: str, *, where: str) -> wire.VideoBlock:
     return wire.VideoBlock(wire.Video(format=_VIDEOS[uri.media_type], source=wire.Bytes(uri.data)))
 
 
-def file_block(file: File, names: set[str], *, where: str) -> wire.DocumentBlock | wire.ImageBlock:
+def file_block(file: File, names: DocumentNames, *, where: str) -> wire.DocumentBlock | wire.ImageBlock:
     """The block for a ``file``, whose data is a data URI or base64.
 
     Args:
         file: the file.
-        names: the names of the request's documents so far, which must differ; the new one is added.
+        names: names the request's documents.
         where: the file's place, for messages.
 
     Raises:
@@ -103,7 +104,7 @@ def file_block(file: File, names: set[str], *, where: str) -> wire.DocumentBlock
         uri = DataURI("", standard_base64(file.file_data, where=f"{where}.file_data"))
     if uri.media_type in IMAGES:
         return wire.ImageBlock(wire.Image(format=IMAGES[uri.media_type], source=wire.Bytes(uri.data)))
-    name = document_name(file.filename or "", names)
+    name = names.name(file.filename or "")
     format_ = _document_format(uri, file.filename or "", where=where)
     return wire.DocumentBlock(wire.Document(format=format_, name=name, source=wire.Bytes(uri.data)))
 
@@ -120,18 +121,35 @@ def _document_format(uri: DataURI, filename: str, *, where: str) -> str:
     raise UnprocessableRequest(f"unsupported file format {uri.media_type or suffix or 'without a name'} in {where}")
 
 
-def document_name(filename: str, names: set[str]) -> str:
-    """The name without its suffix, as the service takes it, and unlike those before it, to which it is added."""
-    path = PurePath(filename.replace("\\", "/"))
-    stem = path.stem if path.suffix.lower().removeprefix(".") in _DOCUMENT_FORMATS else path.name
-    base = " ".join(_NOT_IN_NAMES.sub(" ", stem)[:_MAX_NAME].split()) or _UNNAMED
-    name, number = base, 1
-    while name in names:
-        number += 1
-        ending = f" ({number})"
-        name = base[: _MAX_NAME - len(ending)] + ending
-    names.add(name)
-    return name
+class DocumentNames:
+    """Names the documents of a request: each once, and as the service takes them.
+
+    Time is linear in the documents, however alike they are called.
+    """
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        # The last number that was given out, by what stands before it.
+        self._numbers: dict[str, int] = {}
+
+    def name(self, filename: str) -> str:
+        """The name for a file, without its suffix; a number tells it from those before it."""
+        path = PurePath(filename.replace("\\", "/"))
+        stem = path.stem if path.suffix.lower().removeprefix(".") in _DOCUMENT_FORMATS else path.name
+        name = " ".join(_NOT_IN_NAMES.sub(" ", stem)[:_MAX_NAME].split()) or _UNNAMED
+        if name in self._taken:
+            name = self._numbered(name[: _MAX_NAME - _ROOM_FOR_NUMBER].rstrip())
+        self._taken.add(name)
+        return name
+
+    def _numbered(self, base: str) -> str:
+        number = self._numbers.get(base, 1)
+        name = base
+        while name in self._taken or name == base:
+            number += 1
+            name = f"{base} ({number})"
+        self._numbers[base] = number
+        return name
 
 
 def _data_uri(text: str, kind: str, *, where: str) -> DataURI:

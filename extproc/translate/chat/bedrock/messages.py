@@ -16,7 +16,7 @@ from extproc.errors import UnprocessableRequest
 from extproc.formats import jsonvalue
 from extproc.translate.chat.bedrock import wire
 from extproc.translate.chat.bedrock.cache import cache_point
-from extproc.translate.chat.bedrock.media import file_block, image_block, video_block
+from extproc.translate.chat.bedrock.media import DocumentNames, file_block, image_block, video_block
 
 Blocks = list[wire.ContentBlock]
 
@@ -39,7 +39,7 @@ class Conversation:
         # Of the turn of a user that is being collected: results of tools must stand before all else.
         self._results: Blocks = []
         self._blocks: Blocks = []
-        self._document_names: set[str] = set()
+        self._document_names = DocumentNames()
 
     def add_all(self, messages: Sequence[chat.Message]) -> None:
         """Add the messages, of which nothing may follow.

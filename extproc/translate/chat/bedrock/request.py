@@ -16,8 +16,10 @@ from extproc.translate.chat.bedrock import wire
 from extproc.translate.chat.bedrock.cache import cache_point, limit_cache_points
 from extproc.translate.chat.bedrock.messages import Conversation
 
-_MAX_INT32: Final = 2**31 - 1
-_NO_PARAMETERS: Final[jsonvalue.JSONObject] = {"type": "object", "properties": {}}
+MAX_INT32: Final = 2**31 - 1
+"""The greatest number of tokens that the service can be told."""
+
+NO_PARAMETERS: Final[jsonvalue.JSONObject] = {"type": "object", "properties": {}}
 
 
 def build_request(request: ChatRequest, *, model: str, stream: bool) -> bytes:
@@ -62,23 +64,35 @@ def _inference_config(request: ChatRequest) -> wire.InferenceConfig:
     return wire.InferenceConfig(
         max_tokens=_max_tokens(request),
         stop_sequences=request.stop_sequences or UNSET,
-        temperature=_not_negative(request.temperature, "temperature"),
-        top_p=_not_negative(request.top_p, "top_p"),
+        temperature=not_negative(request.temperature, "temperature"),
+        top_p=not_negative(request.top_p, "top_p"),
     )
 
 
 def _max_tokens(request: ChatRequest) -> int | UnsetType:
-    limit = request.max_output_tokens
+    name = "max_tokens" if request.max_completion_tokens is None else "max_completion_tokens"
+    return token_limit(request.max_output_tokens, name)
+
+
+def token_limit(limit: float | None, name: str) -> int | UnsetType:
+    """The limit of output tokens, without a fraction.
+
+    Raises:
+        UnprocessableRequest: it is less than one token, or no number of the service's.
+    """
     if limit is None:
         return UNSET
-    if not 1 <= limit <= _MAX_INT32:
-        name = "max_tokens" if request.max_completion_tokens is None else "max_completion_tokens"
-        raise UnprocessableRequest(f"{name} must be between 1 and {_MAX_INT32} for AWSBedrock backends")
-    return limit
+    if not 1 <= limit <= MAX_INT32:
+        raise UnprocessableRequest(f"{name} must be between 1 and {MAX_INT32} for AWSBedrock backends")
+    return int(limit)
 
 
-def _not_negative(value: float | None, name: str) -> float | UnsetType:
-    """The number, whole ones without a fraction. Its upper end is the model's affair, and the provider says so."""
+def not_negative(value: float | None, name: str) -> float | UnsetType:
+    """The number, whole ones without a fraction. Its upper end is the model's affair, and the provider says so.
+
+    Raises:
+        UnprocessableRequest: it is negative.
+    """
     if value is None:
         return UNSET
     if value < 0:
@@ -162,7 +176,7 @@ def convert_tools(request: ChatRequest, conversation: Conversation) -> list[wire
         tools += _tool(tool, f"tools[{number}]")
     if not conversation.has_tool_blocks:
         return [] if request.tool_choice == "none" else tools
-    return tools or list(_stand_ins(conversation.tool_names or ["unknown"]))
+    return tools or stand_ins(conversation.tool_names)
 
 
 def _tool(tool: chat.Tool, where: str) -> Iterable[wire.ToolBlock]:
@@ -171,7 +185,7 @@ def _tool(tool: chat.Tool, where: str) -> Iterable[wire.ToolBlock]:
         raise UnprocessableRequest(f"{where} of type {tool.type!r} without a function is not supported by AWSBedrock")
     if not function.name:
         raise UnprocessableRequest(f"{where}.function.name is missing")
-    parameters = _object(function.parameters, f"{where}.function.parameters") or _NO_PARAMETERS
+    parameters = _object(function.parameters, f"{where}.function.parameters") or NO_PARAMETERS
     yield wire.ToolSpecBlock(
         wire.ToolSpec(
             description=function.description or UNSET,
@@ -182,10 +196,12 @@ def _tool(tool: chat.Tool, where: str) -> Iterable[wire.ToolBlock]:
     yield from cache_point(function, f"{where}.function")
 
 
-def _stand_ins(names: Iterable[str]) -> Iterable[wire.ToolBlock]:
-    return (
-        wire.ToolSpecBlock(wire.ToolSpec(input_schema=wire.InputSchema(_NO_PARAMETERS), name=name)) for name in names
-    )
+def stand_ins(names: Iterable[str]) -> list[wire.ToolBlock]:
+    """Tools for a history that speaks of tools, from a client that sends none: the service demands some."""
+    return [
+        wire.ToolSpecBlock(wire.ToolSpec(input_schema=wire.InputSchema(NO_PARAMETERS), name=name))
+        for name in [*names] or ["unknown"]
+    ]
 
 
 def _tool_choice(request: ChatRequest, model: str) -> wire.ToolChoice | UnsetType:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, UnsetType
 
 from extproc.formats.eventstream import EventMessage, EventStreamReader
 from extproc.translate.aws import stream_error
@@ -21,25 +19,10 @@ from extproc.translate.chat.bedrock.answer import (
     text_of,
     thinking_block,
 )
+from extproc.translate.chat.bedrock.events import ConverseEvent, UnreadableEvent, joined_base64, read_event
 from extproc.translate.chat.chunks import ChunkWriter
 from extproc.translate.chat.completion import Delta, FunctionDelta, ThinkingBlock, ToolCallDelta, usage_object
 from extproc.usage import NO_USAGE, TokenUsage
-
-
-class _Event(Struct, frozen=True, rename="camel"):
-    """The members of all events; those of a wrong type count as absent, and the padding ``p`` says nothing."""
-
-    event_type: object = None
-    role: object = None
-    content_block_index: object = None
-    start: object = None
-    delta: object = None
-    stop_reason: object = None
-    usage: object = None
-    service_tier: object = None
-
-
-_decode = msgspec.json.Decoder(_Event).decode
 
 
 class _Call:
@@ -66,17 +49,7 @@ class _Thought:
         if block := thinking_block("".join(self.texts), "".join(self.signatures)):
             yield block
         if self.redacted:
-            yield ThinkingBlock(type="redacted_thinking", data=_joined(self.redacted))
-
-
-def _joined(pieces: list[str]) -> str:
-    """The base64 of all pieces in a row; pieces that are no base64 are left as they are."""
-    if len(pieces) == 1:
-        return pieces[0]
-    try:
-        return b64encode(b"".join(map(b64decode, pieces))).decode()
-    except ValueError:
-        return "".join(pieces)
+            yield ThinkingBlock(type="redacted_thinking", data=joined_base64(self.redacted))
 
 
 class ConverseStreamReader:
@@ -130,29 +103,25 @@ class ConverseStreamReader:
             self._writer.fail(error.type, error.message, code=error.code)
             return
         try:
-            event = _decode(message.payload)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-            # An event that is not known may have a payload that is not.
-            if message.event_type in _HANDLERS:
-                reason = f"an event {message.event_type} cannot be read: {error}"
-                self._writer.fail("stream_unreadable", reason, code="502")
+            event = read_event(message, _HANDLERS)
+        except UnreadableEvent as error:
+            self._writer.fail("stream_unreadable", str(error), code="502")
             return
-        handler = _HANDLERS.get(text_of(event.event_type) or message.event_type)
-        if handler is not None:
+        if event is not None and (handler := _HANDLERS.get(event.kind(message))) is not None:
             handler(self, event)
 
     # --- events ---
 
-    def _message_start(self, event: _Event) -> None:
+    def _message_start(self, event: ConverseEvent) -> None:
         if role := text_of(event.role):
             self._role = role
             self._writer.delta(Delta(content="", role=role))
 
-    def _block_start(self, event: _Event) -> None:
+    def _block_start(self, event: ConverseEvent) -> None:
         use = member(event.start, "toolUse")
         if not isinstance(use, dict):
             return
-        key = _key(event)
+        key = event.key
         self._close(key)
         call = self._calls[key] = _Call(self._call_count)
         self._call_count += 1
@@ -164,7 +133,7 @@ class ConverseStreamReader:
         )
         self._writer.delta(Delta(role=self._role, tool_calls=[start]))
 
-    def _block_delta(self, event: _Event) -> None:
+    def _block_delta(self, event: ConverseEvent) -> None:
         delta = event.delta
         if not isinstance(delta, dict):
             return
@@ -175,8 +144,8 @@ class ConverseStreamReader:
         elif (reasoning := delta.get("reasoningContent")) is not None:
             self._reasoning(event, reasoning)
 
-    def _arguments(self, event: _Event, piece: str) -> None:
-        call = self._calls.get(_key(event))
+    def _arguments(self, event: ConverseEvent, piece: str) -> None:
+        call = self._calls.get(event.key)
         # Without a start it is no call of the client's.
         if call is not None:
             call.begun = call.begun or bool(piece)
@@ -186,8 +155,8 @@ class ConverseStreamReader:
         piece = ToolCallDelta(index=call.index, function=FunctionDelta(arguments=arguments))
         self._writer.delta(Delta(role=self._role, tool_calls=[piece]))
 
-    def _reasoning(self, event: _Event, reasoning: object) -> None:
-        key = _key(event)
+    def _reasoning(self, event: ConverseEvent, reasoning: object) -> None:
+        key = event.key
         thought = self._open_thoughts.get(key) or self._open_thoughts.setdefault(key, _Thought())
         if text := text_of(member(reasoning, "text")):
             thought.texts.append(text)
@@ -197,8 +166,8 @@ class ConverseStreamReader:
         if redacted := text_of(member(reasoning, "redactedContent")):
             thought.redacted.append(redacted)
 
-    def _block_stop(self, event: _Event) -> None:
-        self._close(_key(event))
+    def _block_stop(self, event: ConverseEvent) -> None:
+        self._close(event.key)
 
     def _close(self, key: object) -> None:
         call = self._calls.pop(key, None)
@@ -209,7 +178,7 @@ class ConverseStreamReader:
         if thought is not None:
             self._thoughts += thought.blocks()
 
-    def _message_stop(self, event: _Event) -> None:
+    def _message_stop(self, event: ConverseEvent) -> None:
         if self._stopped:
             return
         self._stopped = True
@@ -221,7 +190,7 @@ class ConverseStreamReader:
             reason, native = finish_reason(event.stop_reason)
             self._writer.delta(Delta(content="", role=self._role), finish_reason=reason, native_finish_reason=native)
 
-    def _metadata(self, event: _Event) -> None:
+    def _metadata(self, event: ConverseEvent) -> None:
         self._reported = self._reported.merge(read_usage(event.usage))
         self.usage = self._reported.total()
         self._writer.service_tier = text_of(member(event.service_tier, "type")) or self._writer.service_tier
@@ -233,12 +202,7 @@ class ConverseStreamReader:
         self._writer.finish(None if self.usage is NO_USAGE else usage_object(self.usage, details=False))
 
 
-def _key(event: _Event) -> object:
-    index = event.content_block_index
-    return index if isinstance(index, int) else None
-
-
-_HANDLERS: Final[Mapping[str, Callable[[ConverseStreamReader, _Event], None]]] = {
+_HANDLERS: Final[Mapping[str, Callable[[ConverseStreamReader, ConverseEvent], None]]] = {
     "messageStart": ConverseStreamReader._message_start,  # noqa: SLF001 - the table of this class
     "contentBlockStart": ConverseStreamReader._block_start,  # noqa: SLF001
     "contentBlockDelta": ConverseStreamReader._block_delta,  # noqa: SLF001

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from extproc.endpoints.messages_request import Block, Source
 from extproc.errors import UnprocessableRequest
 from extproc.translate.chat.bedrock import wire
-from extproc.translate.chat.bedrock.media import DOCUMENTS, IMAGES, document_name, standard_base64
+from extproc.translate.chat.bedrock.media import DOCUMENTS, IMAGES, DocumentNames, standard_base64
 
 _NAMELESS_ERROR: Final = "error"
 
@@ -37,12 +37,12 @@ def image_block(block: Block, where: str) -> wire.ImageBlock:
     return wire.ImageBlock(wire.Image(format=IMAGES[media_type], source=_bytes(source, where)))
 
 
-def document_block(block: Block, names: set[str], where: str) -> wire.DocumentBlock:
+def document_block(block: Block, names: DocumentNames, where: str) -> wire.DocumentBlock:
     """The block for a document, named after its title.
 
     Args:
         block: the document.
-        names: the names of the request's documents so far, which must differ; the new one is added.
+        names: names the request's documents.
         where: its place, for messages.
 
     Raises:
@@ -65,7 +65,7 @@ def document_block(block: Block, names: set[str], where: str) -> wire.DocumentBl
         wire.Document(
             format=format_,
             # A title is no path.
-            name=document_name(re.sub(r"[/\\]", " ", block.title or ""), names),
+            name=names.name(re.sub(r"[/\\]", " ", block.title or "")),
             source=content,
             context=block.context or UNSET,
             citations=_wants_citations(block),
@@ -90,7 +90,7 @@ def search_result_block(block: Block, where: str) -> wire.SearchResultBlock:
     return wire.SearchResultBlock(result)
 
 
-def tool_result_block(block: Block, names: set[str], where: str) -> wire.ToolResultBlock:
+def tool_result_block(block: Block, names: DocumentNames, where: str) -> wire.ToolResultBlock:
     """The block for the result of a call; ``names`` as for documents. A result that says nothing is an empty list.
 
     Raises:

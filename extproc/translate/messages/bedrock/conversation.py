@@ -18,6 +18,7 @@ from extproc.errors import UnprocessableRequest
 from extproc.formats import jsonvalue
 from extproc.translate.chat.bedrock import wire
 from extproc.translate.chat.bedrock.cache import cache_point
+from extproc.translate.chat.bedrock.media import DocumentNames
 from extproc.translate.messages.bedrock.content import (
     blank,
     document_block,
@@ -47,7 +48,7 @@ class Conversation:
         # Of the turn of a user that is being collected: results of tools must stand before all else.
         self._results: Blocks = []
         self._blocks: Blocks = []
-        self._document_names: set[str] = set()
+        self._document_names = DocumentNames()
 
     def add_system(self, content: str | list[Block] | None, where: str) -> None:
         """Add to the system prompt.

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import msgspec
-
 from extproc.endpoints.base import ParsedRequest
 from extproc.endpoints.messages import PATH
 from extproc.errors import UnprocessableRequest
 from extproc.translate.aws import anthropic_betas, model_path
-from extproc.translate.base import Factory, Headers, Target, TranslatedRequest, TranslatedResponse
+from extproc.translate.base import Factory, Headers, Target, TranslatedRequest, TranslatedResponse, media_type
 from extproc.translate.count_tokens.aws import is_claude
 from extproc.translate.messages.bedrock.answer import read_answer
+from extproc.translate.messages.bedrock.errors import service_error
 from extproc.translate.messages.bedrock.request import build_request, encode, read_request
 from extproc.translate.messages.bedrock.stream import MessageStream
-from extproc.translate.messages.native_errors import messages_error
 from extproc.usage import NO_USAGE
 
 
@@ -39,18 +37,17 @@ class BedrockMessages:
         self._model = self._target.model_override or request.model
         if not self._model:
             raise UnprocessableRequest("model is required")
-        betas = anthropic_betas(self._target.headers, request.body) if is_claude(self._model) else []
+        betas = anthropic_betas(self._target, request.body) if is_claude(self._model) else []
         body = encode(build_request(read_request(request.body, PATH), betas=betas))
         if request.stream:
             self._stream = MessageStream(self._model, request_id=lambda: self._request_id, target=self._target)
         action = "converse-stream" if request.stream else "converse"
-        return TranslatedRequest(path=model_path(self._model, action), body=body)
+        return TranslatedRequest(path=model_path(self._model, action), removes=("anthropic-beta",), body=body)
 
     def response_headers(self, headers: Mapping[str, str]) -> Headers:
         self._request_id = headers.get("x-amzn-requestid", "")
         wanted = "application/json" if self._stream is None else "text/event-stream"
-        given = headers.get("content-type", "").partition(";")[0].strip().lower()
-        return [] if given == wanted else [("content-type", wanted)]
+        return [] if media_type(headers) == wanted else [("content-type", wanted)]
 
     def response_body(self, piece: bytes, *, end_of_stream: bool) -> TranslatedResponse:
         if self._stream is not None:
@@ -78,9 +75,7 @@ class BedrockMessages:
         )
 
     def response_error(self, status: str, headers: Mapping[str, str], body: bytes) -> TranslatedResponse:
-        told = messages_error(status, headers, body)
-        # What came in pieces has been held back, so it is said even where it stays as it is.
-        return told if told.body is not None else msgspec.structs.replace(told, body=body)
+        return service_error(status, headers, body)
 
 
 BEDROCK: Final[Mapping[str, Factory]] = {"AWSBedrock": BedrockMessages}

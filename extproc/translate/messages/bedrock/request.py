@@ -4,7 +4,6 @@ NB: annotations are evaluated here, the decoder is built from them.
 """
 
 from collections.abc import Iterable
-from typing import Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -14,10 +13,8 @@ from extproc.errors import MalformedRequest, UnprocessableRequest
 from extproc.formats import jsonvalue
 from extproc.translate.chat.bedrock import wire
 from extproc.translate.chat.bedrock.cache import cache_point, limit_cache_points
+from extproc.translate.chat.bedrock.request import MAX_INT32, NO_PARAMETERS, not_negative, stand_ins, token_limit
 from extproc.translate.messages.bedrock.conversation import Conversation, json_object
-
-_MAX_INT32: Final = 2**31 - 1
-_NO_PARAMETERS: Final[jsonvalue.JSONObject] = {"type": "object", "properties": {}}
 
 
 class ConvertibleRequest(MessagesRequest, frozen=True, kw_only=True):
@@ -118,35 +115,17 @@ def _cache_all(request: ConvertibleRequest, conversation: Conversation) -> None:
 
 def _inference_config(request: MessagesRequest) -> wire.InferenceConfig:
     return wire.InferenceConfig(
-        max_tokens=_max_tokens(request),
+        max_tokens=token_limit(request.max_tokens, "max_tokens"),
         stop_sequences=_stop_sequences(request),
-        temperature=_not_negative(request.temperature, "temperature"),
-        top_p=_not_negative(request.top_p, "top_p"),
+        temperature=not_negative(request.temperature, "temperature"),
+        top_p=not_negative(request.top_p, "top_p"),
     )
-
-
-def _max_tokens(request: MessagesRequest) -> int | UnsetType:
-    limit = request.max_tokens
-    if limit is None:
-        return UNSET
-    if not 1 <= limit <= _MAX_INT32:
-        raise UnprocessableRequest(f"max_tokens must be between 1 and {_MAX_INT32} for AWSBedrock backends")
-    return int(limit)
 
 
 def _stop_sequences(request: MessagesRequest) -> list[str] | UnsetType:
     if not all(request.stop_sequences or ()):
         raise UnprocessableRequest("stop_sequences holds an empty one")
     return request.stop_sequences or UNSET
-
-
-def _not_negative(value: float | None, name: str) -> float | UnsetType:
-    """The number, whole ones without a fraction. Its upper end is the model's affair, and the provider says so."""
-    if value is None:
-        return UNSET
-    if value < 0:
-        raise UnprocessableRequest(f"{name} must not be negative")
-    return int(value) if value == int(value) else value
 
 
 def _model_fields(request: MessagesRequest, betas: list[str]) -> jsonvalue.JSONObject | UnsetType:
@@ -165,7 +144,7 @@ def _thinking(thinking: Thinking) -> jsonvalue.JSONObject:
     fields: jsonvalue.JSONObject = {"type": thinking.type}
     match thinking.type:
         case "enabled":
-            if thinking.budget_tokens is None or not 1 <= thinking.budget_tokens <= _MAX_INT32:
+            if thinking.budget_tokens is None or not 1 <= thinking.budget_tokens <= MAX_INT32:
                 raise UnprocessableRequest("thinking.budget_tokens must be a number of tokens")
             fields["budget_tokens"] = int(thinking.budget_tokens)
         case "adaptive":
@@ -213,7 +192,7 @@ def _tools(request: MessagesRequest, conversation: Conversation) -> list[wire.To
         tools += _tool(tool, f"tools[{number}]")
     if not conversation.has_tool_blocks:
         return [] if request.tool_choice is not None and request.tool_choice.type == "none" else tools
-    return tools or list(_stand_ins(conversation.tool_names or ["unknown"]))
+    return tools or stand_ins(conversation.tool_names)
 
 
 def _tool(tool: Tool, where: str) -> Iterable[wire.ToolBlock]:
@@ -224,18 +203,12 @@ def _tool(tool: Tool, where: str) -> Iterable[wire.ToolBlock]:
     yield wire.ToolSpecBlock(
         wire.ToolSpec(
             description=tool.description or UNSET,
-            input_schema=wire.InputSchema(json_object(tool.input_schema, f"{where}.input_schema") or _NO_PARAMETERS),
+            input_schema=wire.InputSchema(json_object(tool.input_schema, f"{where}.input_schema") or NO_PARAMETERS),
             name=tool.name,
             strict=True if tool.strict else UNSET,
         )
     )
     yield from cache_point(tool, where)
-
-
-def _stand_ins(names: Iterable[str]) -> Iterable[wire.ToolBlock]:
-    return (
-        wire.ToolSpecBlock(wire.ToolSpec(input_schema=wire.InputSchema(_NO_PARAMETERS), name=name)) for name in names
-    )
 
 
 def _tool_choice(request: MessagesRequest) -> wire.ToolChoice | UnsetType:

@@ -7,12 +7,8 @@ blocks begin, and what ends the message waits for the usage.
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from typing import Final
-
-import msgspec
-from msgspec import Struct
 
 from extproc.formats import jsonvalue
 from extproc.formats.eventstream import EventMessage, EventStreamReader
@@ -20,6 +16,7 @@ from extproc.formats.sse import encode_event
 from extproc.translate.aws import messages_error_body, stream_error
 from extproc.translate.base import Target
 from extproc.translate.chat.bedrock.answer import NO_REPORT, member, read_usage, text_of
+from extproc.translate.chat.bedrock.events import ConverseEvent, UnreadableEvent, joined_base64, read_event
 from extproc.translate.messages.bedrock import wire
 from extproc.translate.messages.bedrock.answer import message_id, stop_reason
 from extproc.translate.messages.bedrock.citations import citation
@@ -27,38 +24,6 @@ from extproc.translate.messages.native_errors import answer_error_type
 from extproc.usage import NO_USAGE, TokenUsage
 
 _BAD_GATEWAY: Final = "502"
-
-
-class _Event(Struct, frozen=True, rename="camel"):
-    """The members of all events; those of a wrong type count as absent, and the padding ``p`` says nothing."""
-
-    event_type: object = None
-    content_block_index: object = None
-    start: object = None
-    delta: object = None
-    stop_reason: object = None
-    usage: object = None
-
-
-_decode = msgspec.json.Decoder(_Event).decode
-
-
-class _Redacted:
-    """An encrypted thought that is being told, in pieces of base64; the client's API tells one only whole."""
-
-    __slots__ = ("pieces",)
-
-    def __init__(self) -> None:
-        self.pieces: list[str] = []
-
-    def whole(self) -> str:
-        """The base64 of all pieces in a row; pieces that are no base64 are left as they are."""
-        if len(self.pieces) == 1:
-            return self.pieces[0]
-        try:
-            return b64encode(b"".join(b64decode(piece, validate=True) for piece in self.pieces)).decode()
-        except ValueError:
-            return "".join(self.pieces)
 
 
 class _Open:
@@ -104,7 +69,8 @@ class MessageStream:
         self._next_index = 0
         # By the index of their block, as it comes.
         self._open: dict[object, _Open] = {}
-        self._redacted: dict[object, _Redacted] = {}
+        # Encrypted thoughts that are being told, in pieces of base64; the client's API tells one only whole.
+        self._redacted: dict[object, list[str]] = {}
 
     def feed(self, data: bytes) -> None:
         for message in self._messages.feed(data):
@@ -133,21 +99,20 @@ class MessageStream:
             self._fail(error.type, error.message or error.type, status=error.code)
             return
         try:
-            event = _decode(message.payload)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-            # An event that is not known may have a payload that is not.
-            if message.event_type in _HANDLERS:
-                reason = f"an event {message.event_type} cannot be read: {error}"
-                self._fail("stream_unreadable", reason, status=_BAD_GATEWAY)
+            event = read_event(message, _HANDLERS)
+        except UnreadableEvent as error:
+            self._fail("stream_unreadable", str(error), status=_BAD_GATEWAY)
             return
-        handler = _HANDLERS.get(text_of(event.event_type) or message.event_type)
+        if event is None:
+            return
+        handler = _HANDLERS.get(event.kind(message))
         # Behind the end of a message, only its usage counts.
         if handler is not None and (not self._stopped or handler is MessageStream._metadata):
             handler(self, event)
 
     # --- events ---
 
-    def _message_start(self, _: _Event | None = None) -> None:
+    def _message_start(self, _: ConverseEvent | None = None) -> None:
         if self._started:
             return
         self._started = True
@@ -161,8 +126,8 @@ class MessageStream:
         )
         self._write(wire.MessageStart(message=message))
 
-    def _block_start(self, event: _Event) -> None:
-        key = _key(event)
+    def _block_start(self, event: ConverseEvent) -> None:
+        key = event.key
         self._close(key)
         self._tell_redacted()
         use = member(event.start, "toolUse")
@@ -170,11 +135,11 @@ class MessageStream:
             call_id = text_of(use.get("toolUseId")) or f"toolu_{self._target.new_id()}"
             self._start(key, wire.ToolUse(id=call_id, name=text_of(use.get("name")), input={}))
 
-    def _block_delta(self, event: _Event) -> None:
+    def _block_delta(self, event: ConverseEvent) -> None:
         delta = event.delta
         if not isinstance(delta, dict):
             return
-        key = _key(event)
+        key = event.key
         if isinstance(text := delta.get("text"), str):
             if text:
                 self._delta(key, wire.Text(text=""), wire.TextDelta(text=text))
@@ -196,23 +161,23 @@ class MessageStream:
             if key in self._open:
                 self._close(key)
             self._message_start()
-            self._redacted.setdefault(key, _Redacted()).pieces.append(redacted)
+            self._redacted.setdefault(key, []).append(redacted)
         if text := text_of(member(reasoning, "text")):
             self._delta(key, wire.Thinking(), wire.ThinkingDelta(thinking=text))
         if signature := text_of(member(reasoning, "signature")):
             self._delta(key, wire.Thinking(), wire.SignatureDelta(signature=signature))
 
-    def _block_stop(self, event: _Event) -> None:
-        self._close(_key(event))
+    def _block_stop(self, event: ConverseEvent) -> None:
+        self._close(event.key)
 
-    def _message_stop(self, event: _Event) -> None:
+    def _message_stop(self, event: ConverseEvent) -> None:
         self._message_start()
         for key in [*self._open, *self._redacted]:
             self._close(key)
         self._stopped = True
         self._stop_reason = stop_reason(event.stop_reason)
 
-    def _metadata(self, event: _Event) -> None:
+    def _metadata(self, event: ConverseEvent) -> None:
         self._reported = self._reported.merge(read_usage(event.usage))
         total = self._reported.total()
         if total != self.usage:
@@ -247,7 +212,7 @@ class MessageStream:
     def _close(self, key: object) -> None:
         redacted = self._redacted.pop(key, None)
         if redacted is not None:
-            self._start(key, wire.RedactedThinking(data=redacted.whole()))
+            self._start(key, wire.RedactedThinking(data=joined_base64(redacted)))
         opened = self._open.pop(key, None)
         if opened is not None:
             self._write(wire.BlockStop(index=opened.index))
@@ -269,12 +234,7 @@ class MessageStream:
         self.ended, self.failure = True, name
 
 
-def _key(event: _Event) -> object:
-    index = event.content_block_index
-    return index if isinstance(index, int) else None
-
-
-_HANDLERS: Final[Mapping[str, Callable[[MessageStream, _Event], None]]] = {
+_HANDLERS: Final[Mapping[str, Callable[[MessageStream, ConverseEvent], None]]] = {
     "messageStart": MessageStream._message_start,  # noqa: SLF001 - the table of this class
     "contentBlockStart": MessageStream._block_start,  # noqa: SLF001
     "contentBlockDelta": MessageStream._block_delta,  # noqa: SLF001

@@ -357,11 +357,13 @@ def test_a_stream_that_fails_is_a_failure_of_the_attempt_and_its_bytes_stay(case
     assert outcomes == ["failed"]
 
 
-def test_a_count_is_metered():
+def test_a_count_costs_nothing():
+    """BR-70: what is counted has not been spent."""
     (reply,), _ = metered(
         b'{"model":"m"}', "application/json", b'{"input_tokens":31}', path="/v1/responses/input_tokens"
     )
-    assert reply.metadata["in"] == 31
+    assert reply.body is None
+    assert not reply.metadata.get("in")
 
 
 # --- errors ---

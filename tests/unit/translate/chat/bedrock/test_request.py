@@ -317,7 +317,7 @@ def test_documents_of_one_name_are_told_apart_across_messages():
     file = {"type": "file", "file": {"file_data": "JVBERi0=", "filename": "a" * 199 + "b.pdf"}}
     found = messages({"role": "user", "content": [file]}, assistant("x"), {"role": "user", "content": [file, file]})
     names = [block["document"]["name"] for each in found for block in each["content"] if "document" in block]
-    assert names == ["a" * 199 + "b", "a" * 196 + " (2)", "a" * 196 + " (3)"]
+    assert names == ["a" * 199 + "b", "a" * 190 + " (2)", "a" * 190 + " (3)"]
 
 
 # --- caching ---

@@ -1,5 +1,6 @@
 """What a messages request becomes, member by member (contract, messages to chat completions 5.6)."""
 
+import base64
 import hashlib
 import json
 
@@ -144,6 +145,16 @@ def test_tools(tool, expected):
     assert sent(tools=[tool])["tools"] == [{"type": "function", "function": expected}]
 
 
+@pytest.mark.parametrize("kind", ["web_search_20250305", "web_fetch_20250910", "tool_search_tool_regex_20251119"])
+@pytest.mark.parametrize("schema", ["OpenAI", "GCPVertexAI"])
+def test_what_agents_declare_in_any_case_is_left_out_beside_other_tools(kind, schema):
+    """To refuse it would be to refuse the agents."""
+    body = ask({"tools": [{"type": kind, "name": "s"}, {**WEATHER, "defer_loading": True}]}, schema)[2]
+    assert b"get_weather" in body
+    assert kind.encode() not in body
+    assert "tools" not in sent(tools=[{"type": kind, "name": "s"}], tool_choice={"type": "none"})
+
+
 def test_a_schema_reaches_the_backend_as_it_is():
     schema = b'{"type": "object", "$defs": {"b": {"maximum": 1.0}, "a": {}}, "additionalProperties": false}'
     body = b'{"model":"m","messages":[],"tools":[{"name":"f","input_schema":' + schema + b"}]}"
@@ -252,6 +263,10 @@ RESULTS = {
     "an error": (result("t1", "not found", is_error=True), "Error: not found"),
     "an error without a word": (result("t1", is_error=True), "Error"),
     "no error": (result("t1", "x", is_error=False), "x"),
+    "tools that a search has found": (
+        result("t1", [{"type": "tool_reference", "tool_name": "a"}, {"type": "tool_reference", "tool_name": "b"}]),
+        "[the tool a can be called][the tool b can be called]",
+    ),
     "a search": (result("t1", [{"type": "search_result", "title": "T", "source": "s", "content": []}]), "T\ns"),
 }
 
@@ -336,12 +351,25 @@ def test_a_call_without_input_has_none():
     assert message["tool_calls"][0]["function"]["arguments"] == "{}"
 
 
+@pytest.mark.parametrize("kind", ["server_tool_use", "web_search_tool_result", "tool_search_tool_result"])
+def test_a_search_that_only_claude_can_read_is_dropped(kind):
+    block = {"type": kind, "id": "s", "tool_use_id": "s", "name": "web_search", "input": {}, "content": []}
+    assert sent_messages(assistant(block, text("found"))) == [{"role": "assistant", "content": "found"}]
+
+
 # --- what is refused ---
+
+SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
 
 REFUSED = {
     "a tool of Anthropic's": ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "tools[0].type"),
-    "a search": ({"tools": [WEATHER, {"type": "web_search_20250305", "name": "web_search"}]}, "tools[1].type"),
-    "an editor": ({"tools": [{"type": "text_editor_20250728", "name": "e"}]}, "tools[0].type"),
+    "an editor": ({"tools": [WEATHER, {"type": "text_editor_20250728", "name": "e"}]}, "tools[1].type"),
+    "a container": ({"tools": [WEATHER, {"type": "code_execution_20250825", "name": "c"}]}, "tools[1].type"),
+    "nothing but a search": ({"tools": [SEARCH]}, "tools[0].type"),
+    "a search that has to be made": (
+        {"tools": [WEATHER, SEARCH], "tool_choice": {"type": "tool", "name": "web_search"}},
+        "tools[1].type",
+    ),
     "a tool without a name": ({"tools": [{"input_schema": {}}]}, "tools[0].name"),
     "an unknown choice": ({"tools": [WEATHER], "tool_choice": {"type": "x"}}, "tool_choice.type"),
     "a choice of no tool": ({"tools": [WEATHER], "tool_choice": {"type": "tool"}}, "tool_choice.name"),
@@ -390,7 +418,8 @@ BLOCKS = {
     "a PDF without data": ({"type": "document", "source": {"type": "base64"}}, ".source.data"),
     "a result of nothing": ({"type": "tool_result", "content": "x"}, ".tool_use_id"),
     "a result that is an object": (result("t", {"type": "x"}), ".content"),
-    "a result with an unknown block": (result("t", [{"type": "tool_reference"}]), ".content[0]"),
+    "a result with an unknown block": (result("t", [{"type": "x"}]), ".content[0]"),
+    "a tool without a name": (result("t", [{"type": "tool_reference"}]), ".content[0].tool_name"),
     "a search that is an object": ({"type": "search_result", "content": {}}, ".content"),
     "a search with an image": ({"type": "search_result", "content": [PNG]}, ".content[0]"),
 }
@@ -398,7 +427,7 @@ CALLS = {
     "without an id": (use(id=None), ".id"),
     "without a name": (use(name=None), ".name"),
     "whose input is no object": (use(input=[1]), ".input"),
-    "of a server": (use(type="server_tool_use"), ""),
+    "of a server": (use(type="mcp_tool_use"), ""),
     "with an image": (PNG, ""),
 }
 REFUSED |= {
@@ -443,8 +472,8 @@ def test_what_is_no_request_is_malformed(body):
 
 
 def test_gemini_is_told_how_to_think_and_what_it_has_thought():
-    thought = {"type": "thinking", "thinking": "t", "signature": "c2ln"}
-    foreign = {"type": "thinking", "thinking": "u", "signature": "not base64!"}
+    thought = {"type": "thinking", "thinking": "t", "signature": "gemini.c2ln"}
+    foreign = {"type": "thinking", "thinking": "u", "signature": "Q2xhdWRl"}
     request = {
         "thinking": {"type": "enabled", "budget_tokens": 1024, "display": "omitted"},
         "output_config": {"effort": "max"},
@@ -457,3 +486,34 @@ def test_gemini_is_told_how_to_think_and_what_it_has_thought():
         {"text": "u", "thought": True},
         {"text": "a", "thoughtSignature": "c2ln"},
     ]
+
+
+FOREIGN = {
+    "of Claude's": {"type": "thinking", "thinking": "", "signature": "Q2xhdWRl"},
+    "of nobody's": {"type": "thinking", "thinking": "", "signature": "gemini.?"},
+    "an empty one": {"type": "thinking", "thinking": "", "signature": "gemini."},
+}
+
+
+@pytest.mark.parametrize("thought", FOREIGN.values(), ids=FOREIGN)
+def test_gemini_is_given_no_signature_that_is_not_its_own(thought):
+    """A conversation that Claude has begun goes on with Gemini, which refuses what it has not signed."""
+    body = json.loads(ask({"messages": [*HELLO, assistant(thought, use()), user(result("t1", "x"))]}, "GCPVertexAI")[2])
+    [call] = body["contents"][1]["parts"]
+    assert call["functionCall"]["name"] == "f"
+    assert base64.b64decode(call["thoughtSignature"]) == b"skip_thought_signature_validator"
+
+
+STOPS = {
+    "gemini-2.5-flash": {"thinkingBudget": 0},
+    "gemini-flash-latest": {"thinkingBudget": 0},
+    "gemini-2.5-pro": None,
+    "gemini-3-pro-preview": None,
+    "gemini-2.0-flash": None,
+}
+
+
+@pytest.mark.parametrize(("model", "expected"), STOPS.items(), ids=STOPS)
+def test_a_model_that_cannot_but_think_is_not_told_to_stop(model, expected):
+    body = json.loads(ask({"model": model, "thinking": {"type": "disabled"}}, "GCPVertexAI")[2])
+    assert body["generationConfig"].get("thinkingConfig") == expected

@@ -415,7 +415,9 @@ def health(stream, wanted):
 
 
 def watched(seen):
+    """The status came, and the call goes on: there are no trailers."""
     assert [HealthCheckResponse.FromString(each).status for each in seen.peer.messages(1)] == [1]
+    assert len(seen.peer.blocks[1]) == 1
 
 
 ANYTHING = HealthCheckRequest(service="anything").SerializeToString()
@@ -457,12 +459,14 @@ HEALTH = {
             or pytest.fail(str(seen.peer.messages(1)))
         ),
     ),
-    "Health: Watch is answered, or not implemented": Row(
-        send=sent_to(WATCH, b""),
-        expect=either(
-            status(1, UNIMPLEMENTED),
-            watched,
-        ),
+    "Health: Watch": Row(send=sent_to(WATCH, b""), expect=watched),
+    "Health: Watch of a service": Row(send=sent_to(WATCH, ANYTHING), expect=watched),
+    "Health: Watch of what is no protobuf": Row(
+        send=sent_to(WATCH, b"\xff"), expect=status(1, INTERNAL, INVALID_ARGUMENT)
+    ),
+    "Health: Watch without a message": Row(
+        send=headers(1, fields(path=WATCH), end=True),
+        expect=status(1, INTERNAL, UNIMPLEMENTED, INVALID_ARGUMENT, UNKNOWN),
     ),
     "Health: an unknown method of it": Row(
         send=sent_to(b"/grpc.health.v1.Health/Such", b""), expect=status(1, UNIMPLEMENTED)
