@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+import msgspec
 import structlog
 
 from extproc.errors import StreamFailure, UnreadableAnswer
@@ -25,6 +26,7 @@ from protos.ext_proc_pb2 import STREAMED
 _log = structlog.get_logger(__name__)
 
 _JSON = (("content-type", "application/json"),)
+_MAX_DOCUMENT_BYTES = 256 * 1024
 
 
 class ResponseExchange:
@@ -49,6 +51,8 @@ class ResponseExchange:
         self._failure = ""
         self._ended = False
         self._held: list[bytes] = []
+        # The error that was held has been given to the client; what still comes of it is not.
+        self._told = False
 
     def headers(self, *, end_of_stream: bool) -> Reply:
         coding = self._headers.get("content-encoding", "")
@@ -108,6 +112,8 @@ class ResponseExchange:
             )
 
     def body(self, piece: bytes, *, end_of_stream: bool) -> Reply:
+        if self._told:
+            return replies.common("response_body", body=b"")
         if self._ended or self._attempt.finished:
             return replies.neutral("response_body")
         # A buffered body is one message, without `end_of_stream` when trailers follow it.
@@ -180,12 +186,8 @@ class ResponseExchange:
     def _error_piece(self, piece: bytes, *, whole: bool) -> Reply:
         """An error is translated as a whole; one in pieces that means something to the client passes."""
         if self._holds_error:
-            self._held.append(piece)
-            if not whole:
-                return replies.common("response_body", body=b"")
-            piece = b"".join(self._held)
-            self._held.clear()
-        elif self.streamed:
+            return self._held_error(piece, whole=whole)
+        if self.streamed:
             if whole:
                 self._finish()
             return replies.neutral("response_body")
@@ -200,6 +202,26 @@ class ResponseExchange:
                 self._unreadable(str(error))
             else:
                 result = self._attempt.translator.response_error(self._status, self._headers, data)
+        self._finish()
+        return self._body_reply(result)
+
+    def _held_error(self, piece: bytes, *, whole: bool) -> Reply:
+        """Tell of an error in pieces as soon as it is whole.
+
+        Where trailers end a body, no piece says that it is the last one; a JSON document says so itself.
+        """
+        try:
+            self._held.append(self._decode(piece))
+        except DecodeError as error:
+            self._unreadable(str(error))
+        if whole:
+            self._check_coding_end()
+        elif not _is_document(self._held):
+            return replies.common("response_body", body=b"")
+        self._told = True
+        error = b"".join(self._held)
+        self._held.clear()
+        result = self._attempt.translator.response_error(self._status, self._headers, error)
         self._finish()
         return self._body_reply(result)
 
@@ -278,3 +300,14 @@ class ResponseExchange:
             values["token_latency_ttft"] = int((attempt.time_to_first_token or 0) * 1000)
             values["token_latency_itl"] = attempt.time_per_output_token * 1000
         return values
+
+
+def _is_document(pieces: list[bytes]) -> bool:
+    """Whether pieces make a whole JSON document; of a very long one that is not asked."""
+    if not pieces[-1].rstrip().endswith((b"}", b"]")) or sum(map(len, pieces)) > _MAX_DOCUMENT_BYTES:
+        return False
+    try:
+        msgspec.json.decode(b"".join(pieces))
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return False
+    return True

@@ -21,6 +21,7 @@ from extproc.translate.base import Factory, Target, TranslatedRequest, Translato
 from extproc.translate.chat.anthropic.dialects import anthropic_chat, aws_anthropic_chat, gcp_anthropic_chat
 from extproc.translate.chat.bedrock.dialect import bedrock_chat
 from extproc.translate.chat.gemini.dialect import gcp_vertex_ai_chat
+from extproc.translate.count_tokens.aws import is_claude
 from extproc.translate.openai_errors import bounded_error
 from extproc.translate.responses import wire
 from extproc.translate.responses.output import Output
@@ -48,7 +49,15 @@ class ResponsesCarrier:
         self._request = decode_responses_request(request.body)
         self._tools = read_tools(self._request)
         self._begun = _begun(self._request, self._tools.told, model=model)
-        return chat_body(self._request, self._tools, model=model, stream=request.stream, family=self._family)
+        return chat_body(
+            self._request,
+            self._tools,
+            model=model,
+            stream=request.stream,
+            family=self._family,
+            # The member that Converse has for it is an object to Claude, which refuses a word there.
+            takes_effort=not (self._target.schema.name == "AWSBedrock" and is_claude(model)),
+        )
 
     def document(self, answer: Answer, usage: TokenUsage) -> bytes:
         return document(answer, usage, self._writer())

@@ -39,7 +39,9 @@ _REFUSED: Final[Mapping[str, Callable[[ResponsesRequest], bool]]] = {
 """Members that cannot be said, and whether a request uses them."""
 
 
-def chat_body(request: ResponsesRequest, tools: Tools, *, model: str, stream: bool, family: str) -> bytes:
+def chat_body(
+    request: ResponsesRequest, tools: Tools, *, model: str, stream: bool, family: str, takes_effort: bool = True
+) -> bytes:
     """The chat completion request.
 
     Args:
@@ -48,6 +50,7 @@ def chat_body(request: ResponsesRequest, tools: Tools, *, model: str, stream: bo
         model: the effective model.
         stream: ask for a stream, and for its usage.
         family: of the models whose thoughts are given back to them.
+        takes_effort: whether the model can be told how much to think.
 
     Raises:
         MalformedRequest: an item is none of the API.
@@ -73,7 +76,7 @@ def chat_body(request: ResponsesRequest, tools: Tools, *, model: str, stream: bo
         # Servers refuse it where there is nothing to call.
         parallel_tool_calls=_given(request.parallel_tool_calls) if tools.offered else UNSET,
         presence_penalty=_given(request.presence_penalty),
-        reasoning_effort=_effort(request, family),
+        reasoning_effort=_effort(request, family) if takes_effort else UNSET,
         response_format=_response_format(None if text is None else text.format),
         safety_identifier=request.safety_identifier or UNSET,
         service_tier=request.service_tier or UNSET,

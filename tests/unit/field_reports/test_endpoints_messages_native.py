@@ -10,7 +10,7 @@ from extproc.endpoints.base import Operation
 from tests.support import eventstream
 from tests.support.crossings import ROWS, Row
 from tests.support.field_reports import CODINGS, SSE, Played, WatchedExchange, cuts
-from tests.support.playbook import BACKEND
+from tests.support.playbook import BACKEND, SECOND_BACKEND
 from tests.support.translated import COSTS
 
 PLACES = ("Anthropic", "GCPAnthropic", "AWSAnthropic")
@@ -311,6 +311,29 @@ def test_what_only_the_model_can_judge_is_not_judged_here(open_gateway, schema, 
     _, told = sent(open_gateway, schema, body)
 
     assert {name: json.loads(told)[name] for name in body} == body
+
+
+@pytest.mark.parametrize("first", PLACES)
+@pytest.mark.parametrize("second", PLACES)
+@pytest.mark.parametrize("operation", [Operation.MESSAGES, Operation.COUNT_TOKENS])
+def test_flags_and_versions_that_one_place_has_moved_are_where_the_next_wants_them(
+    open_gateway, first, second, operation
+):
+    """BR-40: whichever place was asked before, the second gets what it would get alone."""
+    rows = [row_of(each, operation) for each in (first, second)]
+    names = [BACKEND, SECOND_BACKEND]
+    backends = [{**row.backend(), "name": name} for row, name in zip(rows, names, strict=True)]
+    body = json.dumps({"model": "virtual", **ASK, "anthropic_beta": [KNOWN, UNKNOWN], "anthropic_version": "x"})
+    told = []
+    for attempts in ([SECOND_BACKEND], names):
+        exchange = open_gateway({"version": "dev", "backends": backends}).exchange()
+        exchange.request(body.encode(), {":path": rows[0].client_path})
+        replies = [exchange.attempt(each) for each in attempts]
+        told.append((exchange.carried, replies[-1].body or body.encode()))
+
+    (alone, alone_body), (after, after_body) = told
+    assert after_body == alone_body
+    assert after | {"content-length": ""} == alone | {"content-length": ""}
 
 
 # --- errors ---

@@ -12,6 +12,8 @@ EFFORTS = {
     # schema, model: asked for, and sent
     "Claude": ("Anthropic", "claude-opus-4-6", {"none": None, "minimal": "low", "low": "low", "xhigh": "xhigh"}),
     "Gemini": ("GCPVertexAI", "gemini-3-pro", {"minimal": "LOW", "low": "LOW", "xhigh": "HIGH", "max": "HIGH"}),
+    "Claude on Converse": ("AWSBedrock", "us.anthropic.claude-x", {"none": None, "medium": None}),
+    "others on Converse": ("AWSBedrock", "openai.gpt-oss", {"none": None, "minimal": "low", "medium": "medium"}),
     "others": ("OpenAI", "m", {"none": "none", "minimal": "minimal", "xhigh": "xhigh"}),
 }
 
@@ -26,6 +28,7 @@ def test_an_effort_that_a_model_does_not_know_is_the_nearest_one(schema, model, 
         found = {
             "Anthropic": request.get("output_config", {}).get("effort"),
             "GCPVertexAI": thinking.get("thinkingLevel"),
+            "AWSBedrock": request.get("additionalModelRequestFields", {}).get("reasoning_config"),
             "OpenAI": request.get("reasoning_effort"),
         }
         assert found[schema] == expected

@@ -90,8 +90,11 @@ def test_an_expression_that_fails_for_some_requests_is_told_and_kept():
 
 
 def test_a_route_without_a_backend_has_no_costs():
-    result = compiled(gateway(), route("r", rule("missing"), llmRequestCosts=[cost("a")]))
+    costs = [cost("a"), cost("b", "CEL", cel="1 +")]
+    result = compiled(gateway(), route("r", rule("missing"), llmRequestCosts=costs))
     assert keys(result) == []
+    # What is wrong with them is told all the same.
+    assert faults(result)[0].startswith("error AIGatewayRoute default/r: spec.llmRequestCosts[1].cel: cannot create")
 
 
 # --- global ---

@@ -1,0 +1,288 @@
+"""Kinds of Kubernetes, Gateway API and Envoy Gateway that the AI Gateway's kinds refer to: what is read of them.
+
+Unknown fields are left to those who define them. NB: annotations are evaluated here.
+"""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, field
+
+from filter_config.redact import Secret
+from filter_config.sources.envoy_ai_gateway.fields import (
+    CORE_GROUP,
+    GATEWAY_GROUP,
+    Duration,
+    Excerpt,
+    Foreign,
+    Hostname,
+    ObjectName,
+    PolicyTargetWithSection,
+    Port,
+    SectionName,
+)
+
+# --- Kubernetes ---
+
+
+class SecretObject(Foreign, frozen=True, kw_only=True):
+    """A Secret. ``data`` is base64; ``string_data`` is text, as people write it in files."""
+
+    data: dict[str, Secret] = field(default_factory=dict)
+    string_data: dict[str, Secret] = field(default_factory=dict)
+
+
+class ConfigMap(Foreign, frozen=True, kw_only=True):
+    """A ConfigMap, such as one with the certificates of an authority."""
+
+    data: dict[str, str] = field(default_factory=dict)
+
+
+class NamespaceObject(Foreign, frozen=True, kw_only=True):
+    """A namespace, of which the labels count."""
+
+
+# --- Gateway API ---
+
+
+class LabelExpression(Excerpt, frozen=True, kw_only=True):
+    """A condition on a label."""
+
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]  # codespell:ignore notin
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Excerpt, frozen=True, kw_only=True):
+    """Conditions on labels that all must hold."""
+
+    match_labels: dict[str, str] = field(default_factory=dict)
+    match_expressions: tuple[LabelExpression, ...] = ()
+
+
+class RouteNamespaces(Excerpt, frozen=True, kw_only=True):
+    """Namespaces whose routes a listener admits."""
+
+    from_: Literal["All", "Selector", "Same", "None"] = field(name="from", default="Same")
+    selector: LabelSelector | None = None
+
+
+class RouteGroupKind(Excerpt, frozen=True, kw_only=True):
+    """A kind of routes."""
+
+    group: str = GATEWAY_GROUP
+    kind: str
+
+
+class AllowedRoutes(Excerpt, frozen=True, kw_only=True):
+    """Routes that a listener admits."""
+
+    namespaces: RouteNamespaces = RouteNamespaces()
+    kinds: tuple[RouteGroupKind, ...] = ()
+
+
+class Listener(Excerpt, frozen=True, kw_only=True):
+    """A listener of a gateway."""
+
+    name: SectionName
+    port: Port
+    protocol: str
+    hostname: Hostname | None = None
+    allowed_routes: AllowedRoutes = AllowedRoutes()
+
+
+class GatewaySpec(Excerpt, frozen=True, kw_only=True):
+    """See :class:`Gateway`."""
+
+    gateway_class_name: str = ""
+    listeners: Annotated[tuple[Listener, ...], Meta(max_length=64)] = ()
+
+
+class Gateway(Foreign, frozen=True, kw_only=True):
+    """A gateway, to which routes attach."""
+
+    spec: GatewaySpec
+
+
+class GrantFrom(Excerpt, frozen=True, kw_only=True):
+    """Objects that may refer."""
+
+    group: str
+    kind: str
+    namespace: str
+
+
+class GrantTo(Excerpt, frozen=True, kw_only=True):
+    """Objects that may be referred to; without a name, all of the kind."""
+
+    group: str
+    kind: str
+    name: str | None = None
+
+
+class ReferenceGrantSpec(Excerpt, frozen=True, kw_only=True):
+    """See :class:`ReferenceGrant`."""
+
+    from_: tuple[GrantFrom, ...] = field(name="from", default=())
+    to: tuple[GrantTo, ...] = ()
+
+
+class ReferenceGrant(Foreign, frozen=True, kw_only=True):
+    """Who may refer to objects of this namespace."""
+
+    spec: ReferenceGrantSpec
+
+
+class LocalReference(Excerpt, frozen=True, kw_only=True):
+    """An object of the same namespace."""
+
+    group: str = CORE_GROUP
+    kind: str
+    name: ObjectName
+
+
+class TLSValidation(Excerpt, frozen=True, kw_only=True):
+    """How a server's certificate is checked."""
+
+    hostname: str
+    ca_certificate_refs: tuple[LocalReference, ...] = ()
+    well_known_ca_certificates: str | None = field(name="wellKnownCACertificates", default=None)
+
+
+class BackendTLSPolicySpec(Excerpt, frozen=True, kw_only=True):
+    """See :class:`BackendTLSPolicy`."""
+
+    target_refs: tuple[PolicyTargetWithSection, ...]
+    validation: TLSValidation
+
+
+class BackendTLSPolicy(Foreign, frozen=True, kw_only=True):
+    """TLS towards backends of this namespace."""
+
+    spec: BackendTLSPolicySpec
+
+
+# --- Envoy Gateway ---
+
+
+class FQDNEndpoint(Excerpt, frozen=True, kw_only=True):
+    """A DNS name and port."""
+
+    hostname: str
+    port: Port
+
+
+class IPEndpoint(Excerpt, frozen=True, kw_only=True):
+    """An IP address and port."""
+
+    address: str
+    port: Port
+
+
+class UnixEndpoint(Excerpt, frozen=True, kw_only=True):
+    """A unix domain socket."""
+
+    path: str
+
+
+class BackendEndpoint(Excerpt, frozen=True, kw_only=True):
+    """An address, in one of three forms."""
+
+    hostname: str | None = None
+    fqdn: FQDNEndpoint | None = None
+    ip: IPEndpoint | None = None
+    unix: UnixEndpoint | None = None
+
+
+class BackendTLS(Excerpt, frozen=True, kw_only=True):
+    """TLS of a Backend itself."""
+
+    sni: str | None = None
+    insecure_skip_verify: bool = False
+    ca_certificate_refs: tuple[LocalReference, ...] = ()
+    well_known_ca_certificates: str | None = field(name="wellKnownCACertificates", default=None)
+
+
+class BackendSpec(Excerpt, frozen=True, kw_only=True):
+    """See :class:`Backend`."""
+
+    endpoints: tuple[BackendEndpoint, ...] = ()
+    tls: BackendTLS | None = None
+
+
+class Backend(Foreign, frozen=True, kw_only=True):
+    """Addresses outside of the cluster, or without a Service."""
+
+    spec: BackendSpec
+
+
+class RetryOn(Excerpt, frozen=True, kw_only=True):
+    """What is repeated."""
+
+    triggers: tuple[str, ...] = ()
+    http_status_codes: tuple[int, ...] = ()
+
+
+class BackOff(Excerpt, frozen=True, kw_only=True):
+    """Pauses between attempts."""
+
+    base_interval: Duration | None = None
+    max_interval: Duration | None = None
+
+
+class PerRetry(Excerpt, frozen=True, kw_only=True):
+    """Bounds of one attempt."""
+
+    timeout: Duration | None = None
+    back_off: BackOff | None = None
+
+
+class RetryPolicy(Excerpt, frozen=True, kw_only=True):
+    """How often an attempt is repeated."""
+
+    num_retries: Annotated[int, Meta(ge=0)] = 2
+    num_attempts_per_priority: int | None = None
+    retry_on: RetryOn | None = None
+    per_retry: PerRetry | None = None
+
+
+class BackendTrafficPolicySpec(Excerpt, frozen=True, kw_only=True):
+    """See :class:`BackendTrafficPolicy`."""
+
+    target_ref: PolicyTargetWithSection | None = None
+    target_refs: tuple[PolicyTargetWithSection, ...] = ()
+    retry: RetryPolicy | None = None
+    rate_limit: Any = None
+
+
+class BackendTrafficPolicy(Foreign, frozen=True, kw_only=True):
+    """How requests of a route or gateway reach their backends."""
+
+    spec: BackendTrafficPolicySpec
+
+
+# --- Gateway API Inference Extension ---
+
+
+class PickerPort(Excerpt, frozen=True, kw_only=True):
+    """The port of an endpoint picker."""
+
+    number: int | None = None
+
+
+class EndpointPickerReference(Excerpt, frozen=True, kw_only=True):
+    """The service that picks endpoints."""
+
+    name: str = ""
+    port: PickerPort | None = None
+
+
+class InferencePoolSpec(Excerpt, frozen=True, kw_only=True):
+    """See :class:`InferencePool`."""
+
+    endpoint_picker_ref: EndpointPickerReference | None = None
+
+
+class InferencePool(Foreign, frozen=True, kw_only=True):
+    """Model servers with a picker in front."""
+
+    spec: InferencePoolSpec
