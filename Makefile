@@ -52,7 +52,7 @@ golden: $(VENV)/.dev ## rewrite generated and golden files from today's code
 	$(BIN)/python -m extproc.translate.chat.matrix > docs/reference/chat-backends.md
 	$(BIN)/python -m extproc.translate.matrix > docs/reference/endpoints.md
 	$(BIN)/python -m deploy.compose
-	$(BIN)/python -m pytest -q tests/unit/exchange/test_golden.py tests/unit/translate --update-golden
+	$(BIN)/python -m pytest -q tests/unit/exchange/test_golden.py tests/unit/translate tests/unit/filter_config/sources --update-golden
 
 lock: $(VENV)/.dev ## resolve requirements/*.txt anew, with hashes
 	$(BIN)/python requirements/lock.py

@@ -98,16 +98,19 @@ def _measure(
 
 
 def _variables(usage: TokenUsage, scope: CostScope) -> CostVariables:
+    """What expressions see. A part is never more than its whole, or their difference would have no value in CEL."""
+    input_, output = usage.input or 0, usage.output or 0
+    cached = min(usage.cached_input or 0, input_)
     return CostVariables(
         model=scope.model,
         backend=scope.backend,
         route_name=scope.route,
-        input_tokens=usage.input or 0,
-        cached_input_tokens=usage.cached_input or 0,
-        cache_creation_input_tokens=usage.cache_creation_input or 0,
-        output_tokens=usage.output or 0,
+        input_tokens=input_,
+        cached_input_tokens=cached,
+        cache_creation_input_tokens=min(usage.cache_creation_input or 0, input_ - cached),
+        output_tokens=output,
         total_tokens=usage.total or 0,
-        reasoning_tokens=usage.reasoning or 0,
+        reasoning_tokens=min(usage.reasoning or 0, output),
     )
 
 

@@ -211,7 +211,7 @@ class ResponseExchange:
         Where trailers end a body, no piece says that it is the last one; a JSON document says so itself.
         """
         try:
-            self._held.append(self._decode(piece))
+            self._held.append(piece if self._decoder is None else self._decoder.feed(piece))
         except DecodeError as error:
             self._unreadable(str(error))
         if whole:
@@ -219,9 +219,9 @@ class ResponseExchange:
         elif not _is_document(self._held):
             return replies.common("response_body", body=b"")
         self._told = True
-        error = b"".join(self._held)
+        data = b"".join(self._held)
         self._held.clear()
-        result = self._attempt.translator.response_error(self._status, self._headers, error)
+        result = self._attempt.translator.response_error(self._status, self._headers, data)
         self._finish()
         return self._body_reply(result)
 

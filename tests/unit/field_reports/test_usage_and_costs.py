@@ -473,14 +473,14 @@ def test_a_rule_that_fails_on_a_request_is_left_out(open_gateway, cel, streamed)
 
 
 def test_more_cached_than_input(open_gateway):
-    """BR-89: bad data of a provider (cached > prompt) fails the one rule that subtracts."""
+    """BR-62 (c), BR-89: with bad data of a provider (cached > prompt) nothing is negative, and no rule fails."""
     gateway = open_gateway(priced(*COSTS, cost("net", "CEL", cel="input_tokens - cached_input_tokens")))
     exchange = gateway.start()
     exchange.response()
     usage = {**USAGE, "prompt_tokens_details": {"cached_tokens": 12}}
     metadata = exchange.piece(json.dumps(answer(CHAT, usage)).encode(), eos=True).metadata
-    assert "net" not in metadata
-    assert metadata["in"] == 11
+    assert (metadata["in"], metadata["net"]) == (11, 0)
+    assert gateway.count("extproc_cost_errors_total") == 0
 
 
 def test_expressions_give_the_same_on_every_python():
