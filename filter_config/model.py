@@ -401,7 +401,7 @@ class MCPAuthorizationRule(Document, frozen=True, kw_only=True):
 
 
 class MCPAuthorization(Document, frozen=True, kw_only=True):
-    """Authorization of the tool calls of a route."""
+    """Which tool calls of a route are allowed, or which of its servers are offered to a client."""
 
     default_action: Annotated[
         str, Meta(description="What happens when no rule decides.", extra_json_schema=_ACTION)
@@ -416,7 +416,9 @@ class MCPRoute(Document, frozen=True, kw_only=True):
     name: Annotated[str, Meta(description="Value of `x-ai-eg-mcp-route`.")] = ""
     backends: Annotated[tuple[MCPBackend, ...], Meta(description="The MCP servers of the route.")] = ()
     authorization: MCPAuthorization | None = None
-    backend_selector: MCPToolSelector | None = None
+    backend_selector: Annotated[
+        MCPAuthorization | None, Meta(description="Which servers are offered when a session begins.")
+    ] = None
     forward_headers: Annotated[tuple[str, ...], Meta(description="Request headers forwarded to all backends.")] = ()
 
 

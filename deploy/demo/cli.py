@@ -150,6 +150,7 @@ def _invitation(stage: Stage) -> str:
     -d '{body}'
   curl -N -H 'content-type: application/json' {gateway}/v1/chat/completions \\
     -d '{body[:-1]}, "stream": true}}'
+  open {admin}/    # the console
   curl {admin}/config
   curl -s {admin}/metrics | grep gen_ai
   curl -X PUT http://127.0.0.1:{stage.alpha.port}/standin -d '{{"failing": 503}}'    # and ask again

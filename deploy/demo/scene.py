@@ -126,6 +126,6 @@ def _backend(name: str, model: str, key: str) -> Mapping[str, Any]:
     return {
         "name": name,
         "modelNameOverride": model,
-        "schema": {"name": "OpenAI", "prefix": "v1"},
+        "schema": {"name": "OpenAI", "prefix": "v1", "chatOnly": True},
         "auth": {"apiKey": {"key": key}},
     }

@@ -22,7 +22,7 @@ _FROM_ENVOY: Final = {
     "start_time": "%START_TIME%",
     "request_id": "%REQ(X-REQUEST-ID)%",
     "method": "%REQ(:METHOD)%",
-    "path": "%REQ(X-ENVOY-ORIGINAL-PATH?:PATH)%",
+    "path": f"%REQ({names.ORIGINAL_PATH_HEADER}?:PATH)%",
     "status": "%RESPONSE_CODE%",
     "response_code_details": "%RESPONSE_CODE_DETAILS%",
     "response_flags": "%RESPONSE_FLAGS%",

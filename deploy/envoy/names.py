@@ -21,6 +21,7 @@ CONTENT_LENGTH_KEY: Final = "content_length"
 
 # Headers.
 MODEL_HEADER: Final = "x-ai-eg-model"
+ORIGINAL_PATH_HEADER: Final = "x-ai-eg-original-path"
 
 # HTTP filters. The processor's filter has the same name at router level and at upstream level.
 EXT_PROC_FILTER: Final = "envoy.filters.http.ext_proc/aigateway"

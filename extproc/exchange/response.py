@@ -202,7 +202,10 @@ class ResponseExchange:
                 self._unreadable(str(error))
             else:
                 result = self._attempt.translator.response_error(self._status, self._headers, data)
-        self._finish()
+        if result.recovered:
+            self._attempt.succeed()
+        else:
+            self._finish()
         return self._body_reply(result)
 
     def _held_error(self, piece: bytes, *, whole: bool) -> Reply:

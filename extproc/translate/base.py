@@ -69,6 +69,7 @@ class TranslatedResponse(Struct, frozen=True, kw_only=True):
         model: the model that the backend says it used; while it says nothing, the one it was asked for.
         complete: the answer is at its end: nothing that matters can follow.
         failure: the name of the error that it ended with, of which the client has been told; empty without one.
+        recovered: an error of the backend has become an answer that the client can use.
     """
 
     body: bytes | None = None
@@ -77,6 +78,7 @@ class TranslatedResponse(Struct, frozen=True, kw_only=True):
     model: str = ""
     complete: bool = False
     failure: str = ""
+    recovered: bool = False
 
 
 UNTOUCHED = TranslatedResponse()

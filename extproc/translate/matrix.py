@@ -29,9 +29,11 @@ Rows are what clients may ask for, columns are the schemas of backends:
 - **translated**: the backend speaks another API; requests, answers, streams and errors are translated.
 - **via chat**: the request becomes a chat completion, and that is translated for the backend; what the backend's chat
   API cannot express is refused. See [chat completions](chat-backends.md) for what each backend makes of those.
+- *: a backend whose schema is marked `chatOnly` has it via chat, or, of `input_tokens`, not at all.
 - -: not possible; the client gets a 501 that names the endpoint and the backend's schema.
 
-Usage is measured on every endpoint whose answers report any.
+Usage is measured on every endpoint whose answers report any. Lists of models (`/v1/models`, `/anthropic/v1/models`) are
+answered by the gateway itself.
 """
 
 _SCHEMAS: Final = (
@@ -46,6 +48,9 @@ _SCHEMAS: Final = (
 )
 
 
+_DEPEND_ON_CHAT_ONLY: Final = frozenset({Operation.RESPONSES, Operation.RESPONSES_INPUT_TOKENS})
+
+
 def page() -> str:
     """The page, as Markdown."""
     return "\n".join([_HEAD, *_rows(), *_paths()]) + "\n"
@@ -56,10 +61,10 @@ def _rows() -> Iterator[str]:
     yield "|---" * (len(_SCHEMAS) + 1) + "|"
     for operation, paths in _paths_of().items():
         factories = BY_OPERATION[operation]
-        yield f"| `{paths[0]}` | " + " | ".join(_cell(schema, factories) for schema in _SCHEMAS) + " |"
+        yield f"| `{paths[0]}` | " + " | ".join(_cell(operation, schema, factories) for schema in _SCHEMAS) + " |"
 
 
-def _cell(schema: str, factories: Mapping[str, Factory]) -> str:
+def _cell(operation: Operation, schema: str, factories: Mapping[str, Factory]) -> str:
     factory = factories.get(schema)
     if factory is None:
         return "-"
@@ -68,6 +73,8 @@ def _cell(schema: str, factories: Mapping[str, Factory]) -> str:
     )
     if isinstance(translator, ViaChat):
         return "via chat"
+    if operation in _DEPEND_ON_CHAT_ONLY:
+        return "as is *"
     return "translated" if translator.rebuilds_body else "as is"
 
 

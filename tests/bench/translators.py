@@ -1,4 +1,4 @@
-"""What the synchronous core costs by itself, for each API schema of a backend: no transport, no protobuf, no socket.
+"""What the synchronous core costs by itself, for pairs of a client's API and a backend's: no transport, no socket.
 
 Messages are made once and fed again and again, which the core cannot tell from fresh ones. A first request of each kind
 is looked at before anything is timed: a figure of an error would be worth nothing.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from extproc.endpoints.base import Operation
 from extproc.exchange import names
@@ -47,44 +48,106 @@ class Script:
     after: tuple[ProcessingRequest, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A client's API on a backend.
+
+    Attributes:
+        schema: of the backend, as the filter config has it; its name is the key of its answers.
+        body: the client's request of some 2 KB, plain or for a stream.
+    """
+
+    operation: Operation
+    path: str
+    schema: Mapping[str, object]
+    body: Callable[[bool], bytes]
+
+
+def _chat_request(stream: bool) -> bytes:  # noqa: FBT001 - the only question
+    body = chat_body(_SIZE)
+    asked = b'{"stream":true,"stream_options":{"include_usage":true},"model"'
+    return body.replace(b'{"model"', asked, 1) if stream else body
+
+
+def _messages_request(stream: bool) -> bytes:  # noqa: FBT001 - the only question
+    start = b'{"stream":true,"max_tokens":200,"model"' if stream else b'{"max_tokens":200,"model"'
+    return chat_body(_SIZE).replace(b'{"model"', start, 1)
+
+
+def _responses_request(stream: bool) -> bytes:  # noqa: FBT001 - the only question
+    body = chat_body(_SIZE).replace(b'"messages"', b'"input"', 1)
+    return body.replace(b'{"model"', b'{"stream":true,"model"', 1) if stream else body
+
+
+def _chat(schema: str) -> Pair:
+    return Pair(
+        operation=Operation.CHAT,
+        path="/v1/chat/completions",
+        schema={"name": schema, "prefix": "v1"},
+        body=_chat_request,
+    )
+
+
+def _messages(schema: str) -> Pair:
+    return Pair(
+        operation=Operation.MESSAGES,
+        path="/v1/messages",
+        schema={"name": schema, "prefix": "v1"},
+        body=_messages_request,
+    )
+
+
+PAIRS: Final[Mapping[str, Pair]] = {
+    **{schema: _chat(schema) for schema in ANSWERS},
+    **{f"messages on {schema}": _messages(schema) for schema in ("OpenAI", "AWSBedrock", "Anthropic", "AWSAnthropic")},
+    "responses on OpenAI, over chat": Pair(
+        operation=Operation.RESPONSES,
+        path="/v1/responses",
+        schema={"name": "OpenAI", "prefix": "v1", "chatOnly": True},
+        body=_responses_request,
+    ),
+}
+"""By the names of their rows; a schema alone is chat completions."""
+
+
 def states() -> list[RowState]:
-    """The schemas, and whether this build translates to them."""
+    """The pairs, and whether this build has their translators."""
     return [
         RowState(
-            name=schema,
-            meaning=f"chat completions on {schema}",
-            missing="" if (Operation.CHAT, schema) in TRANSLATORS else "no translator",
+            name=name,
+            meaning=f"chat completions on {name}" if pair.operation is Operation.CHAT else name,
+            missing="" if (pair.operation, pair.schema["name"]) in TRANSLATORS else "no translator",
         )
-        for schema in ANSWERS
+        for name, pair in PAIRS.items()
     ]
 
 
 def measure(
-    schemas: Sequence[str], *, requests: int, chunks: int, turns: int, failed: Callable[[str], None]
+    pairs: Sequence[str], *, requests: int, chunks: int, turns: int, failed: Callable[[str], None]
 ) -> list[Sample]:
-    """CPU per request and per chunk of each schema, in turn.
+    """CPU per request and per chunk of each pair, in turn.
 
     Args:
-        schemas: those that this build has.
+        pairs: the names of those that this build has.
         requests: how many are timed, plain ones, in a turn.
         chunks: pieces of each streamed answer; a tenth of ``requests`` of them are timed.
-        turns: how often each schema's turn comes.
-        failed: takes what is wrong with a schema, which is then left out.
+        turns: how often each pair's turn comes.
+        failed: takes what is wrong with a pair, which is then left out.
     """
     subjects = {}
-    for schema in schemas:
+    for name in pairs:
         try:
-            subjects[schema] = Subject(schema, chunks)
+            subjects[name] = Subject(PAIRS[name], chunks)
         except LoadFailed as error:
-            failed(f"{schema}, {COLUMN}: {error}")
+            failed(f"{name}, {COLUMN}: {error}")
     samples = []
     for turn in range(turns):
-        for schema, subject in subjects.items():
+        for name, subject in subjects.items():
             figures = {
                 "request_us": subject.per_request(requests) * 1e6,
                 "chunk_us": subject.per_chunk(max(requests // 10, 1)) * 1e6,
             }
-            samples.append(Sample(row=schema, column=COLUMN, turn=turn, figures=figures))
+            samples.append(Sample(row=name, column=COLUMN, turn=turn, figures=figures))
     return samples
 
 
@@ -95,12 +158,12 @@ class Subject:
         LoadFailed: its answer is not the one that is to be measured.
     """
 
-    def __init__(self, schema: str, chunks: int) -> None:
-        self._processor = _processor(schema)
+    def __init__(self, pair: Pair, chunks: int) -> None:
+        self._processor = _processor(pair.schema)
         self._chunks = chunks
-        answer = ANSWERS[schema]
-        self._plain = script(answer, stream=False)
-        self._stream = script(answer, stream=True)
+        answer = ANSWERS[str(pair.schema["name"])]
+        self._plain = script(pair, answer, stream=False)
+        self._stream = script(pair, answer, stream=True)
         self._piece = response_body(answer.piece, eos=False)
         self._ending = response_body(answer.ending)
         self._check(self._play(self._plain))
@@ -155,10 +218,10 @@ class Subject:
             raise LoadFailed(f"the cost is {fields['cost'].number_value:g}, not 412")
 
 
-def _processor(schema: str) -> Processor:
+def _processor(schema: Mapping[str, object]) -> Processor:
     config = {
         "version": "dev",
-        "backends": [{"name": BACKEND, "schema": {"name": schema, "prefix": "v1"}, "modelNameOverride": ""}],
+        "backends": [{"name": BACKEND, "schema": schema, "modelNameOverride": ""}],
         "llmRequestCosts": [
             {"metadataKey": "cost", "type": "CEL", "cel": "input_tokens + output_tokens * 2u", "routeName": ROUTE}
         ],
@@ -172,12 +235,9 @@ def _processor(schema: str) -> Processor:
     return processor
 
 
-def script(answer: Answer, *, stream: bool) -> Script:
+def script(pair: Pair, answer: Answer, *, stream: bool) -> Script:
     """The messages of a request and its answer; of a streamed one only the beginning."""
-    body = chat_body(_SIZE)
-    if stream:
-        body = body.replace(b'{"model"', b'{"stream":true,"stream_options":{"include_usage":true},"model"', 1)
-    headers = dict(DEFAULT_HEADERS)
+    headers = {**DEFAULT_HEADERS, ":path": pair.path}
     carried = {
         **headers,
         names.INTERNAL_REQUEST_ID: f"{headers[names.REQUEST_ID]}-{_ID}",
@@ -187,7 +247,7 @@ def script(answer: Answer, *, stream: bool) -> Script:
     content_type = answer.stream_type if stream else "application/json"
     first = answer.opening if stream else answer.plain
     return Script(
-        before=(request_headers(headers), request_body(body)),
+        before=(request_headers(headers), request_body(pair.body(stream))),
         attempt=request_headers(carried, attributes={names.BACKEND_OF_HOST: BACKEND, names.ROUTE_NAME: ROUTE}),
         after=(
             response_headers([(":status", "200"), ("content-type", content_type)]),

@@ -417,6 +417,7 @@ def test_tokens_are_counted_by_the_backend(client, stack, backends, schema, answ
 
 def test_a_backend_that_cannot_count_has_its_tokens_estimated(client, stack):
     request_id = new_id()
+    succeeded = stack.metrics().sum("extproc_attempts_total", operation="count_tokens", outcome="success")
     counted = client.messages.with_raw_response.count_tokens(
         model="OpenAI", messages=[QUESTION], tools=TOOLS, extra_headers={"x-request-id": request_id}
     )
@@ -424,6 +425,8 @@ def test_a_backend_that_cannot_count_has_its_tokens_estimated(client, stack):
     assert counted.headers["x-ai-eg-token-count"] == "estimated"
     assert 20 < counted.parse().input_tokens < 100
     assert not any((stack.access_log.wait_for(request_id)["costs"] or {}).values())
+    now = stack.metrics().sum("extproc_attempts_total", operation="count_tokens", outcome="success")
+    assert now == succeeded + 1
 
 
 def test_an_error_of_a_count_is_told(client, upstreams):

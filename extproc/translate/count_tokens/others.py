@@ -108,7 +108,9 @@ class TokenCounter:
         error = self._counting.error(status, headers, body)
         if self._asked is not None and status in _CANNOT_COUNT and not self._is_about_the_model(error):
             return TranslatedResponse(
-                body=_encode(_Count(estimate(self._asked))), headers=((":status", "200"), _JSON, ESTIMATED)
+                body=_encode(_Count(estimate(self._asked))),
+                headers=((":status", "200"), _JSON, ESTIMATED),
+                recovered=True,
             )
         return TranslatedResponse(body=errored(status_type(status), error), headers=(_JSON,))
 

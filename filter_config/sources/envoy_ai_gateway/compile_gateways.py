@@ -90,7 +90,7 @@ def _gateway(
 ) -> GatewayModel:
     config = _config(context, gateway)
     proxy = config.value.spec.forward_proxy if config is not None else None
-    mcp = [compiled for route, _ in mcp_routes if (compiled := compile_mcp(route, context)) is not None]
+    mcp = [compile_mcp(route, context) for route, _ in mcp_routes]
     return GatewayModel(
         namespace=gateway.namespace,
         name=gateway.name,

@@ -13,15 +13,9 @@ from filter_config.sources.envoy_ai_gateway.load import Found
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 
 
-def compile_mcp(route: Found[mcp.MCPRoute], context: Context) -> document.MCPRoute | None:
-    """The route as the MCP proxy reads it, or None and a fault."""
+def compile_mcp(route: Found[mcp.MCPRoute], context: Context) -> document.MCPRoute:
+    """The route as the MCP proxy reads it."""
     spec = route.value.spec
-    if spec.backend_selector is not None:
-        # Without its selector a route would offer servers that it is meant to hide.
-        message = "a filter config of this version cannot carry it; the route is left out"
-        fix = "select by the authorization of tool calls, or make a route of its own for each group of clients"
-        context.faults.error(route.origin.at("spec.backendSelector"), message, fix)
-        return None
     backends = []
     for index, ref in enumerate(spec.backend_refs):
         if ref.namespace and ref.namespace != route.namespace:
@@ -34,6 +28,7 @@ def compile_mcp(route: Found[mcp.MCPRoute], context: Context) -> document.MCPRou
         name=f"{route.namespace}/{route.name}",
         backends=tuple(backends),
         authorization=_authorization(spec.security_policy),
+        backend_selector=_selector(spec.backend_selector),
         forward_headers=_forward_headers(spec.security_policy),
     )
 
@@ -76,6 +71,17 @@ def _authorization(policy: mcp.MCPSecurityPolicy | None) -> document.MCPAuthoriz
         default_action=policy.authorization.default_action,
         resource_metadata_url=_metadata_url(policy.oauth) if policy.oauth is not None else "",
         rules=tuple(_rule(rule) for rule in policy.authorization.rules),
+    )
+
+
+def _selector(selector: mcp.BackendSelector | None) -> document.MCPAuthorization | None:
+    if selector is None:
+        return None
+    return document.MCPAuthorization(
+        default_action=selector.default_action,
+        rules=tuple(
+            document.MCPAuthorizationRule(action=rule.action, cel=rule.cel or "") for rule in selector.rules
+        ),
     )
 
 

@@ -302,7 +302,7 @@ def test_a_config_for_reloads_has_so_many_backends_and_no_problem():
 def test_a_translated_answer_is_one_that_can_be_measured(state):
     if state.missing:
         pytest.skip(state.missing)
-    subject = Subject(state.name, chunks=3)
+    subject = Subject(translators.PAIRS[state.name], chunks=3)
     assert subject.per_request(2) > 0
     assert subject.per_chunk(2) > 0
 
@@ -310,9 +310,9 @@ def test_a_translated_answer_is_one_that_can_be_measured(state):
 def test_a_refused_request_is_not_measured(monkeypatch):
     monkeypatch.setitem(ANSWERS, "OpenAI", ANSWERS["AWSBedrock"])
     with pytest.raises(LoadFailed, match="the cost is 0, not 412"):
-        Subject("OpenAI", chunks=1)
+        Subject(translators.PAIRS["OpenAI"], chunks=1)
 
 
 def test_the_attempt_carries_the_id_of_its_request():
-    attempt = translators.script(ANSWERS["OpenAI"], stream=True).attempt
+    attempt = translators.script(translators.PAIRS["OpenAI"], ANSWERS["OpenAI"], stream=True).attempt
     assert read_headers(attempt.request_headers)[names.INTERNAL_REQUEST_ID] == "req-1-bench"

@@ -76,7 +76,7 @@ mcpConfig:
         cel: "true"
         source: {jwt: {scopes: [s], claims: [{name: a.b, valueType: String, values: [v]}]}}
         target: {tools: [{backend: b, tool: t}]}
-    backendSelector: {include: [b]}
+    backendSelector: {defaultAction: Deny, rules: [{action: Allow, cel: "true"}]}
     forwardHeaders: [x-d]
 """,
     )
@@ -92,6 +92,7 @@ mcpConfig:
     assert route.backends[0].tool_selector.exclude_regex == ("d",)
     assert route.authorization.rules[0].source.jwt.claims[0].value_type == "String"
     assert route.authorization.rules[0].target.tools[0].tool == "t"
+    assert (route.backend_selector.default_action, route.backend_selector.rules[0].cel) == ("Deny", "true")
 
 
 def test_a_fault_disables_its_backend_and_nothing_else():

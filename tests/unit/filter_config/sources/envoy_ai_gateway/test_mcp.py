@@ -37,11 +37,14 @@ def test_a_backend_of_another_namespace_is_left_out_alone():
     assert faults(result) == [f"error MCPRoute default/m: spec.backendRefs[0].namespace: {said}"]
 
 
-def test_a_route_that_selects_its_servers_is_left_out_rather_than_opened():
-    result = compiled(gateway(), mcp(backendSelector={"defaultAction": "Deny"}), mcp("n"))
-    assert [entry.name for entry in result.gateways[0].config.mcp_config.routes] == ["default/n"]
-    (fault,) = faults(result)
-    assert fault.startswith("error MCPRoute default/m: spec.backendSelector: ")
+def test_a_route_that_selects_its_servers():
+    rule = {"cel": "request.mcp.backend == 'a'"}
+    result = compiled(gateway(), mcp(backendSelector={"rules": [rule]}), mcp("n"))
+    assert faults(result) == []
+    selector, nothing = (entry.backend_selector for entry in result.gateways[0].config.mcp_config.routes)
+    assert nothing is None
+    assert selector.default_action == "Deny"
+    assert [(each.action, each.cel) for each in selector.rules] == [("Allow", rule["cel"])]
 
 
 def oauth(resource_url: str, *headers: str):

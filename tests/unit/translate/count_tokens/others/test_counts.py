@@ -115,6 +115,7 @@ def test_where_nobody_counts_there_is_an_estimate(schema, status, body):
     assert result == TranslatedResponse(
         body=b'{"input_tokens":6}',
         headers=((":status", "200"), ("content-type", "application/json"), ("x-ai-eg-token-count", "estimated")),
+        recovered=True,
     )
     assert result.usage is NO_USAGE
 
