@@ -122,21 +122,25 @@ class ResponseExchange:
         if not self._successful:
             return self._error_piece(piece, whole=whole)
         result = self._translate(piece, end_of_stream=whole)
-        usage_changed = self._take(result)
+        news = self._take(result)
         if whole:
             self._complete = True
             self._finish()
-        return self._body_reply(result, self._metadata() if usage_changed or whole else None)
+        return self._body_reply(result, self._metadata() if news or whole else None)
 
     def _take(self, result: TranslatedResponse) -> bool:
-        """Take in what a piece has said; whether the usage has changed with it."""
+        """Take in what a piece has said; whether Envoy is to know of it now.
+
+        A client that has read an error leaves before the stream has ended, as it does after the usage.
+        """
         self._complete = self._complete or (result.complete and not result.failure)
-        if result.failure and not self._failure:
+        failed = bool(result.failure) and not self._failure
+        if failed:
             self._failure = result.failure
             _log.warning(
                 "the backend's stream has failed", failure=result.failure, request_id=self._attempt.plan.request_id
             )
-        return self._attempt.answered(result.usage, result.model)
+        return self._attempt.answered(result.usage, result.model) or failed
 
     def _translate(self, piece: bytes, *, end_of_stream: bool) -> TranslatedResponse:
         attempt = self._attempt

@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import anthropic
-import httpx
+import httpx2
 import pytest
 
 from deploy.demo.providers.service import Reply as Answer
@@ -300,7 +300,7 @@ def test_a_connection_that_breaks_is_no_good_answer(client, upstream):
     heard = []
     try:
         with (
-            pytest.raises((anthropic.APIError, httpx.HTTPError)),
+            pytest.raises((anthropic.APIError, httpx2.HTTPError)),
             client.messages.stream(model="claude", max_tokens=100, messages=[QUESTION]) as events,
         ):
             heard += [event.type for event in events]

@@ -274,7 +274,7 @@ def test_tokens_are_counted(ask, counters, schema, form):
 
     assert (response.status_code, response.json()) == (200, OF_VLLM if schema == "OpenAI" else OF_OTHERS)
     assert len(counters[schema].requests) == 1
-    assert entry["costs"] == dict(zip(KEYS, (0, 0, 0, 0, 1), strict=True))
+    assert set(entry["costs"].values()) == {None}, "counting is free"
 
 
 def test_the_same_api_gets_the_client_s_own_words(ask, counters):

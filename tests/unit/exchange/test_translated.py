@@ -252,3 +252,10 @@ def test_a_request_with_a_member_of_another_type_is_a_400(exchange):
     reply = exchange.attempt()
     assert reply.status == 400
     assert "$.messages[0].content" in reply.json["error"]["message"]
+
+
+def test_an_error_in_a_stream_is_told_to_envoy_as_soon_as_to_the_client(exchange):
+    """A client that reads it leaves, and what the end would have said comes too late for the access log."""
+    asked(exchange, STREAM).response(SSE)
+    exchange.piece(START + TEXT)
+    assert exchange.piece(OVERLOADED).metadata["response_error"] == "overloaded_error"
