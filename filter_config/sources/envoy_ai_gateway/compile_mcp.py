@@ -79,9 +79,7 @@ def _selector(selector: mcp.BackendSelector | None) -> document.MCPAuthorization
         return None
     return document.MCPAuthorization(
         default_action=selector.default_action,
-        rules=tuple(
-            document.MCPAuthorizationRule(action=rule.action, cel=rule.cel or "") for rule in selector.rules
-        ),
+        rules=tuple(document.MCPAuthorizationRule(action=rule.action, cel=rule.cel or "") for rule in selector.rules),
     )
 
 
