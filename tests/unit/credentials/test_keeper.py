@@ -535,6 +535,8 @@ def test_a_blocking_source_does_not_hold_up_the_event_loop():
 
 def test_the_end_of_the_process_does_not_wait_for_a_source():
     blocked = Blocked()
+    # Those of other tests may not have ended yet.
+    before = threading.enumerate()
 
     async def live():
         keeper = CredentialKeeper(Metrics())
@@ -548,7 +550,7 @@ def test_the_end_of_the_process_does_not_wait_for_a_source():
             await running
 
     asyncio.run(live())
-    (thread,) = (thread for thread in threading.enumerate() if thread.name == "credentials")
+    (thread,) = (each for each in threading.enumerate() if each.name == "credentials" and each not in before)
     assert thread.daemon
     # Its answer comes to a loop that is closed, which is no fault.
     blocked.go.set()
