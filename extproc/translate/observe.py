@@ -58,8 +58,8 @@ class Observer(Protocol):
         ...
 
 
-# The member that names the model, as chunks repeat it.
-_MODEL_MEMBER = re.compile(rb'"model"\s*:\s*"([^"\\]*)"')
+MODEL_MEMBER = re.compile(rb'"model"\s*:\s*"([^"\\]*)"')
+"""The member that names the model, as requests have it and chunks repeat it, if it is spelled without escapes."""
 
 DONE = Observation(complete=True)
 """What ``[DONE]`` says."""
@@ -115,7 +115,7 @@ class UsageObserver:
     def _observe(self, data: bytes) -> Report | None:
         report = read_report(data)
         if report is not None and (model := report.model_name()):
-            named = _MODEL_MEMBER.search(data)
+            named = MODEL_MEMBER.search(data)
             self._model_text = named.group() if named and named.group(1) == model.encode() else b""
         return report
 

@@ -6,7 +6,6 @@ stream is cleaned of the report that it did not ask for.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from urllib.parse import quote
@@ -17,14 +16,13 @@ from extproc.formats import jsonedit
 from extproc.formats.sse import SSEEvent, SSEReader, encode_event
 from extproc.paths import join_path
 from extproc.translate.base import Headers, TranslatedRequest, TranslatedResponse
-from extproc.translate.observe import Observer
+from extproc.translate.observe import MODEL_MEMBER, Observer
 from extproc.translate.openai_errors import pass_or_wrap
 from extproc.translate.openai_usage import only_reports_usage
 from extproc.usage import NO_USAGE
 
 _MODEL = jsonedit.parse_path("model")
 _USAGE = jsonedit.parse_path("usage")
-_MODEL_MEMBER = re.compile(rb'"model"\s*:\s*"([^"\\]*)"')
 
 # An answer that is not a stream is kept until it is whole; one beyond this is passed on unobserved.
 MAX_OBSERVED_BYTES = 256 * 1024 * 1024
@@ -39,7 +37,7 @@ def override_model(body: bytes, model: str, *, former: str = "") -> bytes:
         former: the name that is known to be there, or empty.
     """
     # The name is spelled once, and cannot be spelled otherwise: this is it. A general edit takes ten times as long.
-    if former and body.count(b'"model"') == 1 and b"\\u" not in body and (member := _MODEL_MEMBER.search(body)):
+    if former and body.count(b'"model"') == 1 and b"\\u" not in body and (member := MODEL_MEMBER.search(body)):
         start, end = member.span(1)
         return b"".join((body[: start - 1], jsonedit.encode_string(model), body[end + 1 :]))
     return jsonedit.set_value(body, _MODEL, jsonedit.encode_string(model), every=True)

@@ -27,7 +27,6 @@ from tests.dataplane.harness.stack import Stack
 from tests.dataplane.harness.upstream import Received, StrictUpstream
 from tests.dataplane.harness.waiting import wait_until
 from tests.support.aws_endpoints import AWSEndpoints, aws_endpoints
-from tests.support.sigv4_verifier import SignatureRefused, verify
 
 REFRESHES: Final = "extproc_credential_refreshes_total"
 GAP: Final = 0.005
@@ -125,19 +124,9 @@ def site() -> Iterator[Site]:
 
 
 def _answer(received: Received, endpoints: AWSEndpoints, refused: list[str]) -> Reply:
-    secrets = {key: secret for key, (secret, _, _) in endpoints.issued.items()}
-    try:
-        signature = verify(
-            method=received.method,
-            path=received.target,
-            headers=received.headers,
-            body=received.body,
-            secrets=secrets,
-            now=time.time(),
-        )
-        refusal = endpoints.refusal(signature, time.time())
-    except SignatureRefused as error:
-        refusal = str(error)
+    refusal = endpoints.judge(
+        method=received.method, path=received.target, headers=received.headers, body=received.body
+    )
     if refusal is not None:
         refused.append(refusal)
         return json_reply({"message": refusal}, status=403)

@@ -13,7 +13,6 @@ from tests.dataplane.harness.load import Load
 from tests.dataplane.harness.replies import chat_completion, json_reply
 from tests.dataplane.harness.waiting import wait_until
 from tests.support.aws_endpoints import aws_endpoints
-from tests.support.sigv4_verifier import SignatureRefused, verify
 
 REQUESTS = 1000
 ROTATIONS = 3
@@ -86,19 +85,9 @@ def refusals(signed, keyed, endpoints):
     refused = []
 
     def answer(received):
-        secrets = {key: secret for key, (secret, _, _) in endpoints.issued.items()}
-        try:
-            signature = verify(
-                method=received.method,
-                path=received.target,
-                headers=received.headers,
-                body=received.body,
-                secrets=secrets,
-                now=time.time(),
-            )
-            refusal = endpoints.refusal(signature, time.time())
-        except SignatureRefused as error:
-            refusal = str(error)
+        refusal = endpoints.judge(
+            method=received.method, path=received.target, headers=received.headers, body=received.body
+        )
         if refusal is not None:
             refused.append(refusal)
             return json_reply({"message": refusal}, status=403)

@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import parse_qs
 
-from tests.support.sigv4_verifier import Signature
+from tests.support.sigv4_verifier import Signature, SignatureRefused, verify
 
 ROLE = "gateway-role"
 ROLE_ARN = f"arn:aws:iam::123456789012:role/{ROLE}"
@@ -76,6 +77,16 @@ class AWSEndpoints:
         if signature.session_token != token:
             return "InvalidClientTokenId"
         return "ExpiredTokenException" if now >= end else None
+
+    def judge(self, *, method: str, path: str, headers: Any, body: bytes) -> str | None:
+        """Why a service would refuse a signed request; ``None`` when it would answer it."""
+        now = time.time()
+        secrets = {key: secret for key, (secret, _, _) in self.issued.items()}
+        try:
+            signature = verify(method=method, path=path, headers=headers, body=body, secrets=secrets, now=now)
+        except SignatureRefused as error:
+            return str(error)
+        return self.refusal(signature, now)
 
     def environment(self, kind, token_file):
         """The variables that lead a workload to one of them, in the way that the platform sets them."""

@@ -19,7 +19,15 @@ from extproc.endpoints.base import ParsedRequest
 from extproc.endpoints.chat_request import decode_chat_request
 from extproc.errors import UnreadableAnswer
 from extproc.paths import join_path
-from extproc.translate.base import Factory, Headers, Target, TranslatedRequest, TranslatedResponse, Translator
+from extproc.translate.base import (
+    Factory,
+    Headers,
+    Target,
+    TranslatedRequest,
+    TranslatedResponse,
+    Translator,
+    media_type,
+)
 from extproc.translate.chat.support import refuse_unsupported
 from extproc.translate.count_tokens.estimate import estimate
 from extproc.translate.count_tokens.input_items import input_tokens
@@ -87,7 +95,7 @@ class TokenCounter:
         return TranslatedRequest(path=self._counting.path(self._model), body=self._counting.body(self._asked))
 
     def response_headers(self, headers: Mapping[str, str]) -> Headers:
-        is_json = headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
+        is_json = media_type(headers) == "application/json"
         return [] if is_json else [_JSON]
 
     def response_body(self, piece: bytes, *, end_of_stream: bool) -> TranslatedResponse:

@@ -16,7 +16,15 @@ from extproc.formats import jsonedit
 from extproc.paths import join_path
 from extproc.translate import aws, gcp
 from extproc.translate.anthropic import BEDROCK_VERSION, VERSION, VERTEX_VERSION
-from extproc.translate.base import Factory, Headers, Target, TranslatedRequest, TranslatedResponse, Translator
+from extproc.translate.base import (
+    Factory,
+    Headers,
+    Target,
+    TranslatedRequest,
+    TranslatedResponse,
+    Translator,
+    media_type,
+)
 from extproc.translate.messages.native_body import TopLevel, bedrock_betas, header_betas, may_repeat, version
 from extproc.translate.messages.native_errors import messages_error
 from extproc.translate.messages.native_frames import CONTENT_TYPE, FrameReader
@@ -193,7 +201,7 @@ class BedrockTranslator(CloudTranslator):
 
     def response_headers(self, headers: Mapping[str, str]) -> Headers:
         changes = super().response_headers(headers)
-        if not self._stream or headers.get("content-type", "").partition(";")[0].strip().lower() != CONTENT_TYPE:
+        if not self._stream or media_type(headers) != CONTENT_TYPE:
             return changes
         self._frames = FrameReader(self._observer, model=self._model)
         self.rebuilds_body = True

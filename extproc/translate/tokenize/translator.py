@@ -16,7 +16,7 @@ from extproc.endpoints.base import ParsedRequest
 from extproc.endpoints.chat_request import ChatRequest
 from extproc.endpoints.tokenize_request import decode_tokenize_request
 from extproc.errors import UnprocessableRequest, UnreadableAnswer
-from extproc.translate.base import Headers, TranslatedRequest, TranslatedResponse
+from extproc.translate.base import Headers, TranslatedRequest, TranslatedResponse, media_type
 from extproc.translate.chat.support import SupportTable, refuse_unsupported
 from extproc.translate.chat.translator import JSON, BackendError
 from extproc.translate.openai_errors import bounded_error
@@ -102,7 +102,7 @@ class CountingTranslator:
         )
 
     def response_headers(self, headers: Mapping[str, str]) -> Headers:
-        is_json = headers.get("content-type", "").partition(";")[0].strip().lower() == JSON
+        is_json = media_type(headers) == JSON
         return [] if is_json else [("content-type", JSON)]
 
     def response_body(self, piece: bytes, *, end_of_stream: bool) -> TranslatedResponse:
