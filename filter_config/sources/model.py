@@ -13,10 +13,13 @@ from datetime import datetime
 from typing import Final, Literal
 
 from filter_config.model import ZERO_TIME, BackendAuth, HTTPBodyMutation, HTTPHeaderMutation, MCPRoute
+from filter_config.redact import Secret
 from filter_config.sources.faults import Origin
 
 MODEL_HEADER: Final = "x-ai-eg-model"
 """The header that the processor writes the model's name to, and that rules match (contract, control plane 3.4)."""
+METADATA_NAMESPACE: Final = "io.envoy.ai_gateway"
+"""The namespace of the dynamic metadata that the processor writes costs to (contract, control plane 10.4)."""
 
 
 # --- where requests go ---
@@ -137,12 +140,50 @@ class Retry:
     """When and how often an attempt is repeated. Times are in seconds; None leaves them to Envoy."""
 
     attempts: int
+    """Repetitions, the first attempt not counted."""
     triggers: tuple[str, ...] = ()
     status_codes: tuple[int, ...] = ()
     attempts_per_priority: int | None = None
     per_try_timeout: float | None = None
     base_interval: float | None = None
     max_interval: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSelector:
+    """A header that tells clients of a bucket apart. ``distinct``: each value has a bucket of its own."""
+
+    name: str
+    value: str = ""
+    kind: Literal["exact", "regex", "distinct"] = "exact"
+    invert: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """A budget per unit of time."""
+
+    limit: int
+    unit: Literal["second", "minute", "hour", "day"]
+    selectors: tuple[ClientSelector, ...] = ()
+    shadow: bool = False
+    """Counted and never enforced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What the clients that a bucket selects may spend. A request needs something left of each of its budgets."""
+
+    id: str
+    """Budgets with the same id are one, wherever they stand."""
+    origin: Origin
+    bucket: Bucket
+    request_cost: int = 1
+    """Taken when the request comes."""
+    response_cost: int = 0
+    """Taken when it is done, unless ``response_key`` says what."""
+    response_key: str = ""
+    """Key of the dynamic metadata whose number is taken when it is done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +207,7 @@ class Rule:
     retry: Retry | None = None
     rewrite_host: bool = True
     """Whether the Host header becomes the endpoint's host name."""
+    budgets: tuple[Budget, ...] = ()
 
 
 # --- money ---
@@ -186,27 +228,6 @@ class Cost:
     """Only requests to this backend, by its short name; empty: any."""
     model: str = ""
     """Only requests for this model; empty: any."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientSelector:
-    """A header that tells clients of a bucket apart. ``distinct``: each value has a bucket of its own."""
-
-    name: str
-    value: str = ""
-    kind: Literal["exact", "regex", "distinct"] = "exact"
-    invert: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bucket:
-    """A budget per unit of time."""
-
-    limit: int
-    unit: Literal["second", "minute", "hour", "day"]
-    selectors: tuple[ClientSelector, ...] = ()
-    shadow: bool = False
-    """Counted and never enforced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +261,7 @@ class Route:
     quotas: tuple[Quota, ...] = ()
     created_at: datetime = ZERO_TIME
     listeners: tuple[str, ...] = ()
-    """Names of the listeners that admit the route."""
+    """Names of the listeners that admit the route; none named: all do."""
 
     @property
     def id(self) -> str:
@@ -254,6 +275,14 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """What a listener shows to clients: a certificate with those that vouch for it, PEM, and its key."""
+
+    chain_pem: str
+    key: Secret
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
     """A port that clients connect to. An empty hostname is every hostname."""
 
@@ -261,6 +290,8 @@ class Listener:
     port: int
     protocol: str
     hostname: str = ""
+    certificates: tuple[Certificate, ...] = ()
+    """For HTTPS; a listener that lacks them is not served."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

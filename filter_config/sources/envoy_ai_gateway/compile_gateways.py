@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 from filter_config.model import ZERO_TIME
 from filter_config.sources.envoy_ai_gateway.attachment import Attachment, attach
 from filter_config.sources.envoy_ai_gateway.compile_costs import global_costs
+from filter_config.sources.envoy_ai_gateway.compile_listeners import compile_listeners
 from filter_config.sources.envoy_ai_gateway.compile_mcp import compile_mcp
 from filter_config.sources.envoy_ai_gateway.compile_routes import Routes
 from filter_config.sources.envoy_ai_gateway.context import Context
@@ -22,7 +23,7 @@ from filter_config.sources.envoy_ai_gateway.kubernetes import Gateway
 from filter_config.sources.envoy_ai_gateway.load import Found
 from filter_config.sources.envoy_ai_gateway.mcp_resources import MCPRoute
 from filter_config.sources.envoy_ai_gateway.resources import AIGatewayRoute, GatewayConfig
-from filter_config.sources.model import MCP, Listener, Route
+from filter_config.sources.model import MCP, Route
 from filter_config.sources.model import Gateway as GatewayModel
 
 CONFIG_ANNOTATION: Final = "aigateway.envoyproxy.io/gateway-config"
@@ -95,10 +96,7 @@ def _gateway(
         namespace=gateway.namespace,
         name=gateway.name,
         origin=gateway.origin,
-        listeners=tuple(
-            Listener(name=spec.name, port=spec.port, protocol=spec.protocol, hostname=spec.hostname or "")
-            for spec in gateway.value.spec.listeners
-        ),
+        listeners=compile_listeners(context, gateway),
         routes=tuple(_admitted(compiler.compile(route), attachment) for route, attachment in routes),
         costs=global_costs(config) if config is not None else (),
         mcp=MCP(routes=tuple(mcp)) if mcp else None,

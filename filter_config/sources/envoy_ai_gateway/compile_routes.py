@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Final
 
 from filter_config.model import ZERO_TIME
 from filter_config.sources.envoy_ai_gateway.compile_backends import Backends, Place
 from filter_config.sources.envoy_ai_gateway.compile_costs import Costs
+from filter_config.sources.envoy_ai_gateway.compile_traffic import Traffic
 from filter_config.sources.envoy_ai_gateway.context import Context
 from filter_config.sources.envoy_ai_gateway.durations import seconds
-from filter_config.sources.envoy_ai_gateway.fields import GATEWAY_GROUP
-from filter_config.sources.envoy_ai_gateway.kubernetes import BackendTrafficPolicy, RetryPolicy
 from filter_config.sources.envoy_ai_gateway.load import Found
 from filter_config.sources.envoy_ai_gateway.resources import AIGatewayRoute, RouteMatch, RouteRule
-from filter_config.sources.model import MODEL_HEADER, Backend, HeaderMatch, Match, Model, Retry, Route, Rule
+from filter_config.sources.model import MODEL_HEADER, Backend, HeaderMatch, Match, Model, Route, Rule
 
 _DEFAULT_TIMEOUT: Final = 60.0
 
@@ -26,7 +24,7 @@ class Routes:
         self._context = context
         self._backends = Backends(context)
         self._costs = Costs(context)
-        self._retries = Retries(context)
+        self._traffic = Traffic(context)
         self._built: dict[tuple[str, str], Route] = {}
 
     def compile(self, route: Found[AIGatewayRoute]) -> Route:
@@ -70,7 +68,8 @@ class Routes:
             request_timeout=seconds(request) if request is not None else _DEFAULT_TIMEOUT,
             backend_timeout=seconds(attempt) if attempt is not None else None,
             idle_timeout=(seconds(rule.stream_idle_timeout) or None) if rule.stream_idle_timeout is not None else None,
-            retry=self._retries.of(route, rule.name),
+            retry=self._traffic.retry(route, rule.name),
+            budgets=self._traffic.budgets(route, rule.name, index),
         )
 
     def _warn_of_confusion(self, route: Found[AIGatewayRoute], rules: tuple[Rule, ...]) -> None:
@@ -104,58 +103,3 @@ def _models(route: Found[AIGatewayRoute], rule: RouteRule) -> tuple[Model, ...]:
         for header in match.headers
         if header.type == "Exact" and header.name.lower() == MODEL_HEADER
     )
-
-
-# --- retries ---
-
-
-class Retries:
-    """Retries of BackendTrafficPolicies: of a rule, else of its route, else of a gateway it is attached to."""
-
-    def __init__(self, context: Context) -> None:
-        self._by_target: defaultdict[tuple[str, str, str, str], list[Found[BackendTrafficPolicy]]] = defaultdict(list)
-        for policy in context.resources.all(BackendTrafficPolicy):
-            spec = policy.value.spec
-            single = (spec.target_ref,) if spec.target_ref is not None else ()
-            for ref in (*single, *spec.target_refs):
-                if ref.group == GATEWAY_GROUP and spec.retry is not None:
-                    self._by_target[policy.namespace, ref.kind, ref.name, ref.section_name or ""].append(policy)
-
-    def of(self, route: Found[AIGatewayRoute], rule: str | None) -> Retry | None:
-        """The retry of a rule. The HTTPRoute that policies name is called like the route."""
-        parents = [(ref.namespace or route.namespace, ref.name) for ref in route.value.spec.parent_refs]
-        wanted = [
-            *([(route.namespace, "HTTPRoute", route.name, rule)] if rule else []),
-            (route.namespace, "HTTPRoute", route.name, ""),
-            *((namespace, "Gateway", name, "") for namespace, name in parents),
-        ]
-        for target in wanted:
-            policies = self._by_target.get(target)
-            if policies:
-                policy = min(policies, key=lambda found: (_created(found), found.name))
-                assert policy.value.spec.retry is not None
-                return _retry(policy.value.spec.retry)
-        return None
-
-
-def _created(policy: Found[BackendTrafficPolicy]) -> str:
-    created = policy.meta.creation_timestamp
-    return created.isoformat() if created is not None else ""
-
-
-def _retry(policy: RetryPolicy) -> Retry:
-    on, per = policy.retry_on, policy.per_retry
-    back_off = per.back_off if per is not None else None
-    return Retry(
-        attempts=policy.num_retries,
-        attempts_per_priority=policy.num_attempts_per_priority,
-        triggers=on.triggers if on is not None else (),
-        status_codes=on.http_status_codes if on is not None else (),
-        per_try_timeout=_optional(per.timeout if per is not None else None),
-        base_interval=_optional(back_off.base_interval if back_off is not None else None),
-        max_interval=_optional(back_off.max_interval if back_off is not None else None),
-    )
-
-
-def _optional(duration: str | None) -> float | None:
-    return seconds(duration) if duration is not None else None

@@ -21,6 +21,7 @@ class Referrer(NamedTuple):
 
 ROUTE: Final = Referrer(AI_GROUP, "AIGatewayRoute")
 POLICY: Final = Referrer(AI_GROUP, "BackendSecurityPolicy")
+GATEWAY: Final = Referrer(GATEWAY_GROUP, "Gateway")
 HTTP_ROUTE: Final = Referrer(GATEWAY_GROUP, "HTTPRoute")
 """What a cluster makes of a route: it refers to the Backends."""
 

@@ -80,6 +80,22 @@ class AllowedRoutes(Excerpt, frozen=True, kw_only=True):
     kinds: tuple[RouteGroupKind, ...] = ()
 
 
+class CertificateReference(Excerpt, frozen=True, kw_only=True):
+    """A Secret with a certificate; an empty namespace is the gateway's."""
+
+    group: str = CORE_GROUP
+    kind: str = "Secret"
+    name: ObjectName
+    namespace: str = ""
+
+
+class ListenerTLS(Excerpt, frozen=True, kw_only=True):
+    """TLS towards clients."""
+
+    mode: str = "Terminate"
+    certificate_refs: tuple[CertificateReference, ...] = ()
+
+
 class Listener(Excerpt, frozen=True, kw_only=True):
     """A listener of a gateway."""
 
@@ -88,6 +104,7 @@ class Listener(Excerpt, frozen=True, kw_only=True):
     protocol: str
     hostname: Hostname | None = None
     allowed_routes: AllowedRoutes = AllowedRoutes()
+    tls: ListenerTLS | None = None
 
 
 class GatewaySpec(Excerpt, frozen=True, kw_only=True):
@@ -245,13 +262,91 @@ class RetryPolicy(Excerpt, frozen=True, kw_only=True):
     per_retry: PerRetry | None = None
 
 
+class LimitHeader(Excerpt, frozen=True, kw_only=True):
+    """A header that selects clients."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=256)]
+    type: Literal["Exact", "RegularExpression", "Distinct"] = "Exact"
+    value: Annotated[str, Meta(max_length=1024)] | None = None
+    invert: bool | None = None
+
+
+class LimitSelector(Excerpt, frozen=True, kw_only=True):
+    """Clients that a limit is about."""
+
+    headers: tuple[LimitHeader, ...] = ()
+    source_cidr: Any = field(name="sourceCIDR", default=None)
+    path: Any = None
+    methods: Any = None
+    query_params: Any = None
+
+
+class LimitValue(Excerpt, frozen=True, kw_only=True):
+    """So much per unit of time."""
+
+    requests: Annotated[int, Meta(ge=0, le=2**32 - 1)]
+    unit: Literal["Second", "Minute", "Hour", "Day"]
+
+
+class LimitMetadata(Excerpt, frozen=True, kw_only=True):
+    """A key of dynamic metadata."""
+
+    namespace: str
+    key: Annotated[str, Meta(min_length=1)]
+
+
+class LimitCost(Excerpt, frozen=True, kw_only=True):
+    """What is taken from a budget."""
+
+    from_: Literal["Number", "Metadata"] = field(name="from")
+    number: Annotated[int, Meta(ge=0)] | None = None
+    metadata: LimitMetadata | None = None
+
+
+class LimitCosts(Excerpt, frozen=True, kw_only=True):
+    """What is taken when a request comes and when it is done."""
+
+    request: LimitCost | None = None
+    response: LimitCost | None = None
+
+
+class LimitRule(Excerpt, frozen=True, kw_only=True):
+    """A budget of some clients."""
+
+    client_selectors: tuple[LimitSelector, ...] = ()
+    limit: LimitValue
+    cost: LimitCosts | None = None
+    shared: bool = False
+    shadow_mode: bool = False
+
+
+class GlobalLimit(Excerpt, frozen=True, kw_only=True):
+    """Budgets that a service keeps for all gateways."""
+
+    rules: tuple[LimitRule, ...] = ()
+    shared: bool = False
+
+
+class RateLimit(Excerpt, frozen=True, kw_only=True):
+    """Budgets of clients."""
+
+    type: str = ""
+    global_: GlobalLimit | None = field(name="global", default=None)
+    local: Any = None
+
+    @property
+    def global_shared(self) -> bool:
+        """Whether all rules share their buckets with everything that the policy is about."""
+        return self.global_ is not None and self.global_.shared
+
+
 class BackendTrafficPolicySpec(Excerpt, frozen=True, kw_only=True):
     """See :class:`BackendTrafficPolicy`."""
 
     target_ref: PolicyTargetWithSection | None = None
     target_refs: tuple[PolicyTargetWithSection, ...] = ()
     retry: RetryPolicy | None = None
-    rate_limit: Any = None
+    rate_limit: RateLimit | None = None
 
 
 class BackendTrafficPolicy(Foreign, frozen=True, kw_only=True):

@@ -9,9 +9,9 @@ import io
 from typing import Final
 
 from filter_config.redact import Secret
-from filter_config.sources.envoy_ai_gateway.context import POLICY, Context, Target, grant_fix
+from filter_config.sources.envoy_ai_gateway.context import POLICY, Context, Referrer, Target, grant_fix
 from filter_config.sources.envoy_ai_gateway.fields import CORE_GROUP, SecretReference
-from filter_config.sources.envoy_ai_gateway.kubernetes import SecretObject
+from filter_config.sources.envoy_ai_gateway.kubernetes import CertificateReference, SecretObject
 
 _DEFAULT_PROFILE: Final = "default"
 
@@ -24,8 +24,15 @@ class Unusable(Exception):
         self.fix = fix
 
 
-def read_secret(context: Context, namespace: str, ref: SecretReference, key: str) -> Secret:
-    """A key of the Secret that a policy refers to; another namespace must have granted it.
+def read_secret(
+    context: Context,
+    namespace: str,
+    ref: SecretReference | CertificateReference,
+    key: str,
+    *,
+    referrer: Referrer = POLICY,
+) -> Secret:
+    """A key of the Secret that a policy, or another referrer, refers to; another namespace must have granted it.
 
     Raises:
         Unusable: there is no such Secret or key, or it must not or cannot be read.
@@ -34,9 +41,9 @@ def read_secret(context: Context, namespace: str, ref: SecretReference, key: str
         raise Unusable(f"a credential in a {ref.kind} cannot be read", "refer to a Secret")
     where = ref.namespace or namespace
     target = Target(CORE_GROUP, "Secret", where, ref.name)
-    if not context.grants.allow(POLICY, namespace, target):
+    if not context.grants.allow(referrer, namespace, target):
         raise Unusable(
-            f"{target} is in another namespace, which does not allow it", grant_fix(POLICY, namespace, target)
+            f"{target} is in another namespace, which does not allow it", grant_fix(referrer, namespace, target)
         )
     return _read(context, where, ref.name, key)
 
