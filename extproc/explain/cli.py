@@ -1,0 +1,141 @@
+"""The command ``extproc explain``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+import msgspec
+
+from extproc.explain.request import ExplainedRequest, RequestError, parse_usage, read_request
+from extproc.explain.text import as_document, as_text
+from extproc.explain.walk import Explanation, explain
+from filter_config.sources.envoy_ai_gateway.compiler import CompiledGateway, compile_files
+from filter_config.sources.model import Listener
+from filter_config.sources.routing import ANY_HOST, virtual_host
+
+OK: Final = 0
+REFUSED: Final = 1
+USAGE: Final = 2
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+class _UsageError(Exception):
+    """The command was called wrongly; the text says how it would be right."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Explain a request; 0 when a backend would be asked, 1 when the client would be refused."""
+    try:
+        options = _parser().parse_args(argv)
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else USAGE
+    try:
+        return _explain(options)
+    except _UsageError as error:
+        sys.stderr.write(f"extproc explain: {error}\n")
+        return USAGE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="extproc explain", description="Say what would become of a request: route, backends, upstream requests."
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="resources, as files, directories, or - for stdin")
+    parser.add_argument("--request", required=True, metavar="FILE", help="the request as JSON, or - for stdin")
+    parser.add_argument("--path", help="the request's path; /v1/chat/completions if nothing says otherwise")
+    parser.add_argument("--host", help="the request's Host header")
+    parser.add_argument("--header", action="append", default=[], metavar="NAME:VALUE", help="a header of the request")
+    parser.add_argument("--usage", metavar="input=N,output=N", help="tokens to compute the costs of")
+    parser.add_argument("--gateway", metavar="NAMESPACE/NAME", help="which gateway, where the files have several")
+    parser.add_argument("--listener", metavar="NAME", help="which listener of the gateway; by default its first port's")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    return parser
+
+
+def _explain(options: argparse.Namespace) -> int:
+    if options.request == "-" and "-" in options.files:
+        raise _UsageError("the request and the resources cannot both come from stdin")
+    request = _request(options)
+    compiled = compile_files(options.files, stdin=sys.stdin.buffer, environ=os.environ)
+    for fault in compiled.faults:
+        sys.stderr.write(f"{fault}\n")
+    gateway = _gateway(compiled.gateways, options.gateway)
+    listener = _listener(gateway.model.listeners, options.listener, request.host)
+    explanation = explain(gateway.model, gateway.config, request, listener=listener)
+    if options.json:
+        sys.stdout.write(json.dumps(as_document(explanation), indent=2, ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write(as_text(explanation))
+    return OK if _is_served(explanation) else REFUSED
+
+
+def _is_served(explanation: Explanation) -> bool:
+    return any(upstream.refusal is None for upstream in explanation.upstreams)
+
+
+def _request(options: argparse.Namespace) -> ExplainedRequest:
+    name = options.request
+    try:
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as error:
+        raise _UsageError(f"{name}: {error.strerror}") from error
+    try:
+        request = read_request(data)
+        usage = parse_usage(options.usage) if options.usage else request.usage
+    except RequestError as error:
+        raise _UsageError(f"{name}: {error}") from error
+    return msgspec.structs.replace(
+        request,
+        path=options.path or request.path,
+        host=options.host or request.host,
+        headers={**request.headers, **dict(map(_header, options.header))},
+        usage=usage,
+    )
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise _UsageError(f'--header "{name}" is not NAME:VALUE')
+    return name.strip().lower(), value.strip()
+
+
+def _gateway(gateways: Sequence[CompiledGateway], wanted: str | None) -> CompiledGateway:
+    found = [gateway for gateway in gateways if wanted in (None, gateway.model.id, gateway.model.name)]
+    names = ", ".join(gateway.model.id for gateway in gateways)
+    match found:
+        case [gateway]:
+            return gateway
+        case []:
+            there = f"there are {names}" if names else "the files have none with a route"
+            raise _UsageError(f"no gateway {wanted}; {there}" if wanted else "the files have no gateway with a route")
+        case _:
+            raise _UsageError(f"several gateways, name one with --gateway: {names}")
+
+
+def _listener(listeners: Sequence[Listener], wanted: str | None, host: str) -> Listener | None:
+    """The listener that is wanted, else of those on the first one's port the one that is nearest to the host."""
+    if wanted is None:
+        alike = {
+            listener.hostname or ANY_HOST: listener
+            for listener in reversed(listeners)
+            if listener.port == listeners[0].port
+        }
+        return alike.get(virtual_host(alike, host)) or (listeners[0] if listeners else None)
+    for listener in listeners:
+        if listener.name == wanted:
+            return listener
+    names = ", ".join(listener.name for listener in listeners)
+    raise _UsageError(f"no listener {wanted}; there are {names}")
