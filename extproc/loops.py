@@ -1,12 +1,26 @@
-"""The event loop of every process."""
+"""The event loop of every process, and its share of the interpreter."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
+from typing import Final
+
+_TURN_SECONDS: Final = 0.0005
+"""How long another thread may keep the interpreter from the loop, once the loop wants it: a tenth of the default.
+
+Threads fetch credentials, build configs and export spans, none of them in a hurry; streams are.
+"""
 
 
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def runner() -> asyncio.Runner:
+    """Runs the event loop of a process, which goes before its other threads."""
+    sys.setswitchinterval(_TURN_SECONDS)
+    return asyncio.Runner(loop_factory=_loop_factory())
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """What makes event loops: uvloop where it is installed, else asyncio."""
     try:
         import uvloop  # noqa: PLC0415 - not on every platform

@@ -43,12 +43,13 @@ def bind_tcp(address: str) -> socket.socket:
     """
     host, port = parse_tcp(address)
     try:
-        family, kind, _, _, target = socket.getaddrinfo(
+        family, kind, protocol, _, target = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         if not host and socket.has_dualstack_ipv6():
             family, target = socket.AF_INET6, ("::", port)
-        bound = socket.socket(family, kind)
+        # asyncio turns Nagle's algorithm off only where it finds the protocol's number; replies would wait 40 ms.
+        bound = socket.socket(family, kind, protocol)
         try:
             # Not SO_REUSEPORT: two processes on one port would share its connections; the second has to fail instead.
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import re
@@ -11,14 +12,23 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from extproc.auth import gcp_source as module
 from extproc.auth.gcp_source import SCOPE, gcp_source
 from extproc.auth.sources import SourceError
 from extproc.errors import BackendFault
 from filter_config.model import GCPAuth
-from tests.support.google_endpoints import ACCOUNT, REFRESH_TOKEN, SUBJECT_TOKEN, SUBJECT_TYPE, GoogleEndpoints, pem
+from tests.support.google_endpoints import (
+    ACCOUNT,
+    REFRESH_TOKEN,
+    SUBJECT_TOKEN,
+    SUBJECT_TYPE,
+    GoogleEndpoints,
+    key,
+    pem,
+)
 from tests.support.token_endpoints import Drip, HangUp, Reply, Silence, html, json_reply, redirect
 
 SHORT = 0.2  # seconds, where nobody answers
@@ -402,6 +412,59 @@ def test_a_key_that_is_another_s_is_refused_in_google_s_words(stand_in, source_o
     other = rsa.generate_private_key(public_exponent=65537, key_size=1024)
     source = source_of(stand_in.service_account(private_key=pem(other)))
     assert fails(source) == f"{stand_in.host} answered 400: invalid_grant: Invalid JWT Signature."
+
+
+def _integer(value):
+    octets = value.to_bytes(value.bit_length() // 8 + 1, "big")
+    return b"\x02" + _length(octets) + octets
+
+
+def _length(octets):
+    size = len(octets)
+    if size < 128:
+        return bytes([size])
+    long = size.to_bytes((size.bit_length() + 7) // 8, "big")
+    return bytes([128 + len(long)]) + long
+
+
+def _pkcs1(**changes):
+    """The key of the account with other numbers (RFC 8017, A.1.2)."""
+    own = key().private_numbers()
+    numbers = {
+        "version": 0,
+        "n": own.public_numbers.n,
+        "e": own.public_numbers.e,
+        "d": own.d,
+        "p": own.p,
+        "q": own.q,
+        "dp": own.dmp1,
+        "dq": own.dmq1,
+        "qi": own.iqmp,
+    }
+    octets = b"".join(map(_integer, {**numbers, **changes}.values()))
+    text = base64.encodebytes(b"\x30" + _length(octets) + octets).decode()
+    return f"-----BEGIN RSA PRIVATE KEY-----\n{text}-----END RSA PRIVATE KEY-----\n"
+
+
+def test_a_key_is_judged_by_its_signature_and_its_primes_are_not_proven(stand_in, source_of):
+    """To prove them keeps every other thread waiting for 55 ms, and this key signs rightly without its ``p``."""
+    wrong = _pkcs1(p=key().private_numbers().p + 2)
+    with pytest.raises(ValueError, match="Invalid private key"):
+        serialization.load_pem_private_key(wrong.encode(), password=None)
+    assert source_of(stand_in.service_account(private_key=wrong)).fetch().credential.reveal() == stand_in.issued[-1]
+
+
+@pytest.mark.parametrize("number", ["n", "e"])
+def test_a_key_that_signs_wrongly_is_told(stand_in, source_of, number):
+    own = getattr(key().public_key().public_numbers(), number)
+    source = source_of(stand_in.service_account(private_key=_pkcs1(**{number: own + 2})))
+    assert fails(source).endswith(f": {NO_KEY}")
+    assert stand_in.calls == []
+
+
+def test_a_key_of_another_algorithm_is_told(stand_in, source_of):
+    source = source_of(stand_in.service_account(private_key=pem(ec.generate_private_key(ec.SECP256R1()))))
+    assert fails(source).endswith(f": {NO_KEY}")
 
 
 # --- failures ---

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import socket
 
 import pytest
@@ -44,6 +45,29 @@ def test_two_servers_do_not_share_a_port():
         bound.listen()
         with pytest.raises(ListenError, match="already in use"):
             bind_tcp(f"127.0.0.1:{bound.getsockname()[1]}")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", ":0"])
+def test_a_reply_does_not_wait_for_the_acknowledgement_of_the_last(address):
+    """On asyncio's own loop, too, which knows TCP by the number alone."""
+
+    async def accepted() -> int:
+        found = asyncio.get_running_loop().create_future()
+
+        def connected(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            peer = writer.get_extra_info("socket")
+            found.set_result(peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        bound = bind_tcp(address)
+        async with await asyncio.start_server(connected, sock=bound):
+            _, writer = await asyncio.open_connection("127.0.0.1", bound.getsockname()[1])
+            without_delay = await found
+            writer.close()
+            await writer.wait_closed()
+            return without_delay
+
+    assert asyncio.run(accepted())
 
 
 def test_a_host_that_does_not_exist():
