@@ -1,4 +1,4 @@
-"""The command ``extproc``: serve, check, schema, demo, version, help.
+"""The command ``extproc``: serve, run, translate, explain, check, schema, demo, version, help.
 
 ``extproc`` followed by a flag, or by nothing, serves, so that it can stand in for the peer's binary. An error is one
 line that says what is wrong; nobody is shown a traceback.
@@ -28,6 +28,11 @@ extproc: Envoy external processor for LLM traffic
 
 Usage:
   extproc [serve] [flags]   serve Envoy; `extproc serve -h` lists the flags
+  extproc run [FILE...]     run an Envoy and this processor for resources of Envoy AI Gateway, and follow their edits;
+                            without FILE, for OPENAI_API_KEY, ANTHROPIC_API_KEY or their like in the environment
+  extproc translate FILE... write the filter config and the Envoy configuration of such resources, or check them
+  extproc explain FILE... --request FILE
+                            say what would become of a request there: route, backends, what each would get, costs
   extproc check FILE...     say everything that is wrong with filter configs; with --credentials, try their credentials
   extproc schema            print the JSON Schema of the filter config, for editors
   extproc demo [--once]     run a real Envoy, this processor and stand-in upstreams on this machine
@@ -135,13 +140,39 @@ def _schema(argv: Sequence[str]) -> int:
     return OK
 
 
+def _run_resources(argv: Sequence[str]) -> int:
+    try:
+        from deploy.local.run_cli import main as run  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        return _missing("run", error)
+    return run(argv)
+
+
+def _translate(argv: Sequence[str]) -> int:
+    try:
+        from deploy.local.translate_cli import main as translate  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        return _missing("translate", error)
+    return translate(argv)
+
+
+def _explain(argv: Sequence[str]) -> int:
+    from extproc.explain.cli import main as explain  # noqa: PLC0415 - each command loads its own
+
+    return explain(argv)
+
+
 def _demo(argv: Sequence[str]) -> int:
     try:
         from deploy.demo.cli import main as demo  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        missing = error.name or "a package"
-        return _usage(f"demo needs {missing}; install the extra: pip install 'envoy-llm-extproc[demo]'", FAILED)
+        return _missing("demo", error)
     return demo(argv)
+
+
+def _missing(command: str, error: ModuleNotFoundError) -> int:
+    missing = error.name or "a package"
+    return _usage(f"{command} needs {missing}; install the extra: pip install 'envoy-llm-extproc[demo]'", FAILED)
 
 
 def _version(argv: Sequence[str]) -> int:
@@ -169,6 +200,9 @@ def _usage(text: str, code: int = USAGE) -> int:
 
 _COMMANDS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "serve": _serve,
+    "run": _run_resources,
+    "translate": _translate,
+    "explain": _explain,
     "check": _check,
     "schema": _schema,
     "demo": _demo,

@@ -18,10 +18,10 @@ from typing import Any, Self
 import yaml
 
 from deploy.demo.access_log import AccessLogReader
-from deploy.demo.children import ChildFailed
-from deploy.demo.envoy_process import EnvoyProcess
-from deploy.demo.processor import ProcessorProcess
 from deploy.envoy.model import Gateway, PipeAddress, SocketAddress
+from deploy.local.children import ChildFailed
+from deploy.local.envoy_process import EnvoyProcess
+from deploy.local.processor import ProcessorProcess
 
 LOCALHOST = "127.0.0.1"
 _SOCKET_DIRECTORY_LIMIT = 90

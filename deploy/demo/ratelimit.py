@@ -27,7 +27,7 @@ from limits.errors import ConfigurationError
 from limits.storage import storage_from_string
 
 from deploy.demo import budgets
-from deploy.demo.options import Parser
+from deploy.local.options import Parser
 from protos import rate_limit_pb2 as pb
 
 if TYPE_CHECKING:
@@ -72,6 +72,10 @@ class RateLimiter:
         self._limiter = FixedWindowRateLimiter(self._storage.of_limits)
         self._answered = threading.Condition()
         self.decisions: deque[Decision] = deque(maxlen=_REMEMBERED)
+
+    def change(self, limits: Budgets) -> None:
+        """Answer by other budgets from now on. One that stays as it is keeps what it has been charged."""
+        self._limits = limits
 
     async def open(self) -> None:
         """Make sure that the storage is there.

@@ -19,8 +19,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, StreamingRespon
 from starlette.routing import Route
 
 from deploy.demo.hosting import Hosted
-from deploy.demo.options import Parser, port
 from deploy.demo.seen import Seen
+from deploy.local.options import Parser, port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

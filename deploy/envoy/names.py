@@ -18,14 +18,23 @@ BACKEND_NAME_KEY: Final = "per_route_rule_backend_name"
 UPSTREAM_HOST_KEY: Final = "upstream_host"
 ROUTE_NAME_KEY: Final = "aigw_route_name"
 CONTENT_LENGTH_KEY: Final = "content_length"
+SERVICE_BACKEND_KEY: Final = "ai_service_backend_name"
+SERVED_MODEL_KEY: Final = "model_name_override"
+QUOTA_COST_KEY: Final = "quota_cost"
 
 # Headers.
 MODEL_HEADER: Final = "x-ai-eg-model"
+QUOTA_HEADER: Final = "x-ai-eg-quota"
+"""Begin of the headers that carry outcomes of conditions from one filter to the next."""
 ORIGINAL_PATH_HEADER: Final = "x-ai-eg-original-path"
 
 # HTTP filters. The processor's filter has the same name at router level and at upstream level.
 EXT_PROC_FILTER: Final = "envoy.filters.http.ext_proc/aigateway"
 RATE_LIMIT_FILTER: Final = "envoy.filters.http.ratelimit"
+QUOTA_FILTER: Final = "envoy.filters.http.ratelimit/ai-gateway-quota"
+QUOTA_FLAGS_FILTER: Final = "envoy.filters.http.header_mutation/ai-gateway-quota"
+QUOTA_NOTES_FILTER: Final = "envoy.filters.http.header_to_metadata/ai-gateway-quota"
+HEADER_TO_METADATA_FILTER: Final = "envoy.filters.http.header_to_metadata"
 HEADER_MUTATION_FILTER: Final = "envoy.filters.http.header_mutation"
 UPSTREAM_CODEC_FILTER: Final = "envoy.filters.http.upstream_codec"
 ROUTER_FILTER: Final = "envoy.filters.http.router"
@@ -33,6 +42,11 @@ ROUTER_FILTER: Final = "envoy.filters.http.router"
 # Clusters.
 PROCESSOR_CLUSTER: Final = "ai-gateway-extproc-uds"
 RATE_LIMIT_CLUSTER: Final = "ai_gateway_ratelimit_cluster"
+
+QUOTA_DOMAIN: Final = "ai-gateway-quota"
+"""The rate limit service's domain of quotas (contract, control plane 3.7)."""
+LISTENER: Final = "llm"
+"""The name of a listener that has no other."""
 
 NOT_FOUND_BODY: Final = (
     "No matching route found. "
@@ -57,6 +71,11 @@ def backend_name(*, namespace: str, backend: str, route: str, rule: int, ref: in
 def cluster_name(*, namespace: str, route: str, rule: int) -> str:
     """The cluster of one rule, named as Envoy Gateway names it (contract, control plane 10.5)."""
     return f"httproute/{namespace}/{route}/rule/{rule}"
+
+
+def header_note(header: str) -> str:
+    """The key of dynamic metadata under which a header is noted for the time when it has changed."""
+    return f"quota_header:{header}"
 
 
 def dynamic_metadata(key: str) -> str:

@@ -1,8 +1,9 @@
 """Which rule takes a request: the precedence of the Gateway API, said once for every emitter and for explanations.
 
 Routes that name the request's host go before those with a wildcard that covers it, these before routes for every host.
-Among them the longer path prefix wins, then more header matches, then the older route, its name, and the order in
-which rules and matches were written (Gateway API, HTTPRouteRule.matches). Routes come in the order of their age.
+Among them the longer path prefix wins, then more header matches, then more exact ones, as in Envoy Gateway, then the
+older route, its name, and the order in which rules and matches were written (Gateway API, HTTPRouteRule.matches).
+Routes come in the order of their age.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def precedence(routes: Iterable[Route], host: str) -> list[Entry]:
     ranked = [(rank, route) for route in routes if (rank := _rank(route.hostnames, host)) is not None]
     entries = [(rank, entry) for rank, route in ranked for entry in _entries(route)]
     # Sorting is stable, so what is equal stays in the order of age and of writing.
-    entries.sort(key=lambda ranked: (ranked[0], -len(ranked[1].match.path_prefix), -len(ranked[1].match.headers)))
+    entries.sort(key=lambda ranked: (ranked[0], *_generality(ranked[1].match)))
     return [entry for _, entry in entries]
 
 
@@ -71,6 +72,12 @@ def _entries(route: Route) -> Iterator[Entry]:
     for rule in route.rules:
         for index, match in enumerate(rule.matches or (_EVERYTHING,)):
             yield Entry(route=route, rule=rule, match=match, index=index)
+
+
+def _generality(match: Match) -> tuple[int, int, int]:
+    """How little a match asks for."""
+    exact = sum(header.kind == "exact" for header in match.headers)
+    return (-len(match.path_prefix), -len(match.headers), -exact)
 
 
 def _rank(hostnames: tuple[str, ...], host: str) -> tuple[int, int] | None:

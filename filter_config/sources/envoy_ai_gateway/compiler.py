@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,9 +14,10 @@ from filter_config.model import Config
 from filter_config.sources.emit import encode
 from filter_config.sources.envoy_ai_gateway.compile_gateways import compile_gateways
 from filter_config.sources.envoy_ai_gateway.context import Context, Grants
-from filter_config.sources.envoy_ai_gateway.documents import Text, documents, read_files
-from filter_config.sources.envoy_ai_gateway.load import load
+from filter_config.sources.envoy_ai_gateway.documents import Document, Text, documents, read_files
+from filter_config.sources.envoy_ai_gateway.load import Judge, judge, load
 from filter_config.sources.envoy_ai_gateway.substitution import substitute
+from filter_config.sources.envoy_ai_gateway.variables import substituted
 from filter_config.sources.faults import Fault, Faults
 from filter_config.sources.model import Gateway
 from filter_config.sources.prune import prune
@@ -28,8 +29,11 @@ class CompiledGateway:
 
     model: Gateway
     config: Config
-    payload: bytes = field(repr=False)
-    """The filter config as it is written, credentials in clear."""
+
+    @property
+    def payload(self) -> bytes:
+        """The filter config as it is written, credentials in clear."""
+        return encode(self.config)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +64,8 @@ def compile_files(
         paths: YAML or JSON files of resources, in any order.
         version: the version of the processor that will read the filter configs.
         stdin: what ``-`` stands for.
-        environ: variables for the Secrets that ask for some, see :mod:`.substitution`; None takes nothing from outside.
+        environ: variables for the texts and the Secrets that ask for some, see :mod:`.variables` and
+            :mod:`.substitution`; None takes nothing from outside.
     """
     faults = Faults()
     return _compile(read_files(paths, faults, stdin=stdin), version, environ, faults)
@@ -73,14 +78,32 @@ def compile_texts(
     return _compile(texts, version, environ, Faults())
 
 
-def _compile(texts: Iterable[Text], version: str, environ: Mapping[str, str] | None, faults: Faults) -> Compiled:
+def compile_documents(
+    found: Iterable[Document],
+    faults: Faults,
+    *,
+    version: str = DEVELOPMENT_VERSION,
+    environ: Mapping[str, str] | None = None,
+    judge: Judge = judge,
+) -> Compiled:
+    """The same for documents that have been read; ``faults`` has what was found in doing so.
+
+    Who compiles again and again may remember what ``judge`` said of a document.
+    """
     with _collector_paused():
-        resources = load((document for text in texts for document in documents(text, faults)), faults)
+        resources = load(found, faults, judge=judge)
         if environ is not None:
             substitute(resources, environ, faults)
         context = Context(resources=resources, grants=Grants(resources), faults=faults)
         gateways = tuple(_gateway(model, version, faults) for model in compile_gateways(context))
         return Compiled(gateways=gateways, faults=faults.closed())
+
+
+def _compile(texts: Iterable[Text], version: str, environ: Mapping[str, str] | None, faults: Faults) -> Compiled:
+    if environ is not None:
+        texts = (substituted(text, environ, faults) for text in texts)
+    found = (document for text in texts for document in documents(text, faults))
+    return compile_documents(found, faults, version=version, environ=environ)
 
 
 @contextmanager
@@ -98,4 +121,4 @@ def _collector_paused() -> Iterator[None]:
 def _gateway(model: Gateway, version: str, faults: Faults) -> CompiledGateway:
     pruned = prune(model, version=version, faults=faults)
     config = pruned.emitted.config
-    return CompiledGateway(model=pruned.gateway, config=config, payload=encode(config))
+    return CompiledGateway(model=pruned.gateway, config=config)

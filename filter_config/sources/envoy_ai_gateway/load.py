@@ -6,9 +6,9 @@ missing. One that is being deleted is as good as gone (contract, control plane 2
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -24,7 +24,7 @@ from filter_config.sources.envoy_ai_gateway.fields import (
     INFERENCE_GROUP,
 )
 from filter_config.sources.envoy_ai_gateway.mcp_resources import MCPRoute
-from filter_config.sources.envoy_ai_gateway.reading import read
+from filter_config.sources.envoy_ai_gateway.reading import Finding, read
 from filter_config.sources.envoy_ai_gateway.rules import check
 from filter_config.sources.faults import Faults, Origin
 
@@ -136,17 +136,42 @@ class Resources:
         return self._by_kind.setdefault(kind, {})
 
 
-def load(documents: Iterable[Document], faults: Faults) -> Resources:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What a document is as a resource, wherever it stands."""
+
+    value: msgspec.Struct | None
+    """None when so little could be read that there is no resource."""
+    findings: tuple[Finding, ...]
+    valid: bool
+
+
+Judge: TypeAlias = Callable[[type[msgspec.Struct], str, object], Judged]
+"""Judges a document by its struct and the name of its kind."""
+
+
+def judge(struct: type[msgspec.Struct], kind: str, value: object) -> Judged:
+    """Reads a document and applies the rules of its kind. Depends on nothing else, so that it may be remembered."""
+    resource, findings = read(struct, value)
+    if resource is not None:
+        findings.judge(check(kind, resource))
+    return Judged(value=resource, findings=tuple(findings), valid=not findings.refused)
+
+
+def load(documents: Iterable[Document], faults: Faults, *, judge: Judge = judge) -> Resources:
     """Resources of the known kinds; others are somebody else's, and are passed over."""
     resources = Resources()
     entries = (entry for document in documents if (entry := _identify(document, resources, faults)) is not None)
     for same in _by_identity(entries, faults):
-        for kind, document, origin in same:
-            value, valid = _read(kind, document, origin, faults)
-            if value is None:
-                resources.add_unread(kind, origin, document.value)
+        for struct, document, origin in same:
+            judged = judge(struct, origin.kind, document.value)
+            for finding in judged.findings:
+                report = faults.warning if finding.warning else faults.error
+                report(origin.at(finding.path), finding.message, finding.fix)
+            if judged.value is None:
+                resources.add_unread(struct, origin, document.value)
             else:
-                resources.add(Found(origin=origin, value=value, valid=valid and len(same) == 1))
+                resources.add(Found(origin=origin, value=judged.value, valid=judged.valid and len(same) == 1))
     return resources
 
 
@@ -214,15 +239,3 @@ def _origin(nowhere: Origin, kind: str, metadata: object) -> Origin:
         namespace=namespace,
         name=name if isinstance(name, str) else "",
     )
-
-
-def _read(
-    kind: type[msgspec.Struct], document: Document, origin: Origin, faults: Faults
-) -> tuple[msgspec.Struct | None, bool]:
-    value, findings = read(kind, document.value)
-    if value is not None:
-        findings.judge(check(origin.kind, value))
-    for finding in findings:
-        report = faults.warning if finding.warning else faults.error
-        report(origin.at(finding.path), finding.message, finding.fix)
-    return value, not findings.refused

@@ -114,7 +114,7 @@ def test_help(capsys):
     assert cli.main(["help"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    for command in ("serve", "check", "schema", "demo", "version", "help"):
+    for command in ("serve", "run", "translate", "check", "schema", "demo", "version", "help"):
         assert command in out
 
 
@@ -131,7 +131,7 @@ def test_the_version_is_that_of_the_distribution():
 
 
 USAGE = {
-    "unknown command": (["sreve"], 'extproc: unknown command "sreve"; use one of serve, check, schema, demo'),
+    "unknown command": (["sreve"], 'extproc: unknown command "sreve"; use one of serve, run, translate, explain, check'),
     "version with arguments": (["version", "x"], "extproc: version takes no arguments"),
     "schema with arguments": (["schema", "x"], "extproc: schema takes no arguments"),
     "check of nothing": (["check"], "extproc check: the following arguments are required: FILE"),

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from deploy.demo.envoy_process import binary
+from deploy.local.envoy_process import binary
 
 with warnings.catch_warnings():
     # betterproto2 declares its messages in a way that pydantic deprecates; nothing to mend on our side.

@@ -20,11 +20,17 @@ def test_what_the_processor_knows_comes_from_its_metadata():
         "model": f"%DYNAMIC_METADATA({namespace}:model_name_override)%",
         "response_model": f"%DYNAMIC_METADATA({namespace}:response_model)%",
         "backend": f"%DYNAMIC_METADATA({namespace}:ai_service_backend_name)%",
-        "backend_ref": f"%DYNAMIC_METADATA({namespace}:backend_name)%",
-        "route": f"%DYNAMIC_METADATA({namespace}:route_name)%",
+        "response_error": f"%DYNAMIC_METADATA({namespace}:response_error)%",
         "ttft_ms": f"%DYNAMIC_METADATA({namespace}:token_latency_ttft)%",
         "itl_ms": f"%DYNAMIC_METADATA({namespace}:token_latency_itl)%",
     }
+
+
+def test_what_envoy_chose_is_told_by_envoy():
+    """An attempt that did not get as far as the processor has an endpoint and a route all the same."""
+    chosen = fields()
+    assert chosen["backend_ref"] == "%METADATA(UPSTREAM_HOST:aigateway.envoy.io:per_route_rule_backend_name)%"
+    assert chosen["route"] == "%METADATA(ROUTE:aigateway.envoy.io:aigw_route_name)%"
 
 
 def test_costs_are_those_of_the_rules():

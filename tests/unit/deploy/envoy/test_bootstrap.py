@@ -12,22 +12,27 @@ from deploy.envoy.bootstrap import LISTENER, bootstrap, http_filters
 from deploy.envoy.model import (
     AccessLog,
     Backend,
+    Certificate,
+    Charge,
     Gateway,
     HeaderDescriptor,
     HeaderMatch,
     Listener,
     PipeAddress,
     Processor,
+    Quotas,
     RateLimitService,
     Retry,
     Route,
     Rule,
+    ServerTLS,
     SocketAddress,
     StaticDescriptor,
     TokenBudget,
     UpstreamTLS,
 )
 from deploy.envoy.text import to_document, to_json, to_yaml
+from tests.support.certificates import Authority
 
 LOCAL = SocketAddress(host="127.0.0.1", port=8000)
 BUDGET = TokenBudget(
@@ -90,6 +95,14 @@ GATEWAYS = {
             ),
         )
     ),
+    "empty values": gateway(
+        routes=(
+            route(
+                Backend(name="near", address=LOCAL),
+                headers=(HeaderMatch(name="x-a", value=""), HeaderMatch(name="x-b", value="", kind="regex")),
+            ),
+        )
+    ),
     "hostnames": gateway(
         routes=(
             route(Backend(name="near", address=LOCAL), hostnames=("a.example", "*.b.example")),
@@ -138,6 +151,35 @@ FILTER_ORDER = {
     ),
     "no rate limit": (gateway(), ["envoy.filters.http.ext_proc/aigateway", "envoy.filters.http.router"]),
     "no processor": (gateway(processor=None), ["envoy.filters.http.router"]),
+    "a service without budgets": (
+        gateway(rate_limit=RateLimitService(address=LOCAL)),
+        ["envoy.filters.http.ext_proc/aigateway", "envoy.filters.http.router"],
+    ),
+    "quotas and attributes": (
+        gateway(
+            rate_limit=RateLimitService(address=LOCAL),
+            header_attributes=(("x-tenant", "tenant.id"),),
+            routes=(
+                Route(
+                    name="llm",
+                    rules=(
+                        Rule(
+                            backends=(Backend(name="one", address=LOCAL),),
+                            quotas=Quotas(charges=(Charge(descriptors=(StaticDescriptor(key="k", value="v"),)),)),
+                        ),
+                    ),
+                ),
+            ),
+        ),
+        [
+            "envoy.filters.http.ext_proc/aigateway",
+            "envoy.filters.http.header_to_metadata",
+            "envoy.filters.http.header_mutation/ai-gateway-quota",
+            "envoy.filters.http.header_to_metadata/ai-gateway-quota",
+            "envoy.filters.http.ratelimit/ai-gateway-quota",
+            "envoy.filters.http.router",
+        ],
+    ),
 }
 
 
@@ -185,6 +227,50 @@ def test_a_request_id_is_kept_when_asked():
     document = to_document(bootstrap(gateway(listener=trusting)))
 
     assert connection_manager(document)["preserve_external_request_id"] is True
+
+
+def test_headers_become_metadata_for_the_access_log():
+    filters = http_filters(gateway(header_attributes=(("x-tenant", "tenant.id"),)))
+
+    (rule,) = to_document(filters[1])["typed_config"]["request_rules"]
+    assert rule == {
+        "header": "x-tenant",
+        "on_header_present": {"metadata_namespace": "io.envoy.ai_gateway", "key": "tenant.id"},
+    }
+
+
+def test_listeners_are_apart():
+    further = Listener(name="other", address=SocketAddress(host="127.0.0.1", port=1))
+
+    listeners = to_document(bootstrap(gateway(further_listeners=(further,))))["static_resources"]["listeners"]
+
+    managers = [entry["filter_chains"][0]["filters"][0]["typed_config"] for entry in listeners]
+    assert [entry["name"] for entry in listeners] == ["llm", "other"]
+    assert [manager["route_config"]["name"] for manager in managers] == ["llm", "other"]
+
+
+def test_tls_is_chosen_by_the_name_that_a_client_asks_for(tmp_path, envoy_accepts):
+    authority = Authority(tmp_path)
+    chain, key = authority.issue("localhost")
+    certificate = Certificate(chain_pem=chain.read_text(), key_pem=key.read_text())
+    secure = Listener(
+        address=SocketAddress(host="127.0.0.1", port=0),
+        tls=(
+            ServerTLS(certificates=(certificate,)),
+            ServerTLS(certificates=(certificate,), server_name="*.a.example"),
+        ),
+    )
+    document = to_document(bootstrap(gateway(listener=secure)))
+    path = tmp_path / "envoy.yaml"
+    path.write_text(to_yaml(bootstrap(gateway(listener=secure))))
+
+    (found,) = document["static_resources"]["listeners"]
+    assert [chain.get("filter_chain_match") for chain in found["filter_chains"]] == [
+        None,
+        {"server_names": ["*.a.example"]},
+    ]
+    assert [entry["name"] for entry in found["listener_filters"]] == ["envoy.filters.listener.tls_inspector"]
+    assert envoy_accepts(path) is None
 
 
 @pytest.mark.parametrize(("exclusive", "written"), [(True, False), (False, None)])

@@ -6,7 +6,9 @@ import pytest
 
 from deploy.envoy import clusters
 from deploy.envoy.model import (
+    Answer,
     Backend,
+    Endpoint,
     Gateway,
     Listener,
     PipeAddress,
@@ -128,6 +130,150 @@ def test_tls_is_for_those_who_want_it():
         endpoint["metadata"]["filter_metadata"].get("envoy.transport_socket_match") for endpoint in endpoints(rule)
     ]
     assert labels == [None, match["match"], match["match"]]
+
+
+def test_all_addresses_of_a_backend_stand_in_its_locality():
+    further = (
+        Endpoint(address=SocketAddress(host="10.0.0.2", port=81), hostname="two.example"),
+        Endpoint(address=PipeAddress(path="/run/three.sock")),
+    )
+    rule, *_ = build(backend(further=further))
+
+    (locality,) = rule["load_assignment"]["endpoints"]
+    assert [entry["endpoint"]["address"] for entry in locality["lb_endpoints"]] == [
+        {"socket_address": {"address": "10.0.0.1", "port_value": 443}},
+        {"socket_address": {"address": "10.0.0.2", "port_value": 81}},
+        {"pipe": {"path": "/run/three.sock"}},
+    ]
+    name = {"per_route_rule_backend_name": "prod/one/route/llm/rule/0/ref/0"}
+    assert [metadata(entry) for entry in locality["lb_endpoints"]] == [
+        name,
+        {**name, "upstream_host": "two.example"},
+        name,
+    ]
+
+
+def test_a_backend_may_have_a_name_already():
+    rule, *_ = build(backend(id="as/it/was"))
+
+    assert [metadata(endpoint)["per_route_rule_backend_name"] for endpoint in endpoints(rule)] == ["as/it/was"]
+
+
+def test_names_are_looked_up_as_ipv4_first():
+    named, bare = build(backend(host="a.example"))[0], build(backend())[0]
+
+    assert (named["dns_lookup_family"], "dns_lookup_family" in bare) == ("V4_PREFERRED", False)
+
+
+def test_a_rule_that_answers_has_no_cluster():
+    rule = Rule(backends=(), answer=Answer(status=500, body="no"))
+    gateway = Gateway(
+        listener=Listener(address=SocketAddress(host="127.0.0.1", port=0)),
+        routes=(Route(name="llm", rules=(rule,)),),
+        processor=None,
+    )
+
+    assert clusters.clusters(gateway) == []
+
+
+def test_a_rule_may_have_another_number():
+    rule = Rule(backends=(backend(),), number=7)
+    gateway = Gateway(
+        listener=Listener(address=SocketAddress(host="127.0.0.1", port=0)),
+        routes=(Route(name="llm", rules=(rule,)),),
+        processor=None,
+    )
+
+    (found,) = clusters.clusters(gateway)
+    assert found.name == "httproute/default/llm/rule/7"
+
+
+def context_of(tls):
+    rule, *_ = build(backend(tls=tls))
+    (match,) = rule["transport_socket_matches"]
+    return match["transport_socket"]["typed_config"]
+
+
+def test_trust_in_line():
+    validation = context_of(UpstreamTLS(server_name="a.example", ca_pem="PEM"))["common_tls_context"][
+        "validation_context"
+    ]
+
+    assert validation["trusted_ca"] == {"inline_string": "PEM"}
+
+
+def test_no_trust_is_wanted():
+    context = context_of(UpstreamTLS(server_name="a.example", verify=False))
+
+    assert context["sni"] == "a.example"
+    assert "validation_context" not in context["common_tls_context"]
+
+
+def test_an_address_is_a_name_of_a_certificate_and_none_for_sni():
+    context = context_of(UpstreamTLS(server_name="10.0.0.1"))
+
+    assert "sni" not in context
+    assert context["common_tls_context"]["validation_context"]["match_typed_subject_alt_names"] == [
+        {"san_type": "IP_ADDRESS", "matcher": {"exact": "10.0.0.1"}}
+    ]
+
+
+def test_without_a_name_any_of_the_authority_will_do():
+    validation = context_of(UpstreamTLS(server_name=""))["common_tls_context"]["validation_context"]
+
+    assert set(validation) == {"trusted_ca"}
+
+
+PROXY = SocketAddress(host="10.9.9.9", port=3128)
+ONE, TWO = UpstreamTLS(server_name="one.example"), UpstreamTLS(server_name="two.example")
+
+
+def test_a_proxy_is_around_tls():
+    rule, *_ = build(backend(tls=ONE, proxy=PROXY))
+
+    (match,) = rule["transport_socket_matches"]
+    socket = match["transport_socket"]
+    assert socket["name"] == "envoy.transport_sockets.http_11_proxy"
+    assert socket["typed_config"]["transport_socket"]["typed_config"]["sni"] == "one.example"
+    assert socket["typed_config"]["default_proxy_address"] == {
+        "socket_address": {"address": "10.9.9.9", "port_value": 3128}
+    }
+
+
+def test_every_endpoint_finds_its_own_transport():
+    rule, *_ = build(
+        backend("plain"),
+        backend("tls", tls=ONE),
+        backend("proxied", proxy=PROXY),
+        backend("both", tls=ONE, proxy=PROXY),
+        backend("other", tls=TWO),
+        backend("socket", proxy=PROXY, further=(Endpoint(address=PipeAddress(path="/x")),)),
+    )
+
+    matches = [match["match"] for match in rule["transport_socket_matches"]]
+    found = []
+    for endpoint in endpoints(rule):
+        label = endpoint["metadata"]["filter_metadata"].get("envoy.transport_socket_match", {})
+        # Envoy takes the first that is part of the endpoint's label.
+        found.append(next((match for match in matches if match.items() <= label.items()), {}) == label)
+    assert found == [True] * 7
+    assert len(matches) == 4
+
+
+ABSOLUTE = {
+    "no proxy": ((backend(),), None),
+    "clear text through a proxy": ((backend(proxy=PROXY),), True),
+    "TLS through a proxy": ((backend(proxy=PROXY, tls=ONE),), None),
+    "both": ((backend(proxy=PROXY), backend("b", proxy=PROXY, tls=ONE)), None),
+}
+
+
+@pytest.mark.parametrize(("backends", "written"), ABSOLUTE.values(), ids=ABSOLUTE)
+def test_a_proxy_is_asked_for_whole_urls(backends, written):
+    rule, *_ = build(*backends)
+
+    (options,) = rule["typed_extension_protocol_options"].values()
+    assert options["explicit_http_config"]["http_protocol_options"].get("send_fully_qualified_url") is written
 
 
 def test_the_processor_is_reached_as_the_contract_says():

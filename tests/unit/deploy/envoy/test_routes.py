@@ -5,19 +5,27 @@ from __future__ import annotations
 import pytest
 
 from deploy.envoy.model import (
+    Answer,
     Backend,
+    Charge,
+    Flag,
     Gateway,
     HeaderDescriptor,
     HeaderMatch,
     Listener,
+    Match,
     PipeAddress,
+    Place,
     Processor,
+    Quotas,
     RateLimitService,
     Retry,
     Route,
     Rule,
     SocketAddress,
+    StaticDescriptor,
     TokenBudget,
+    VirtualHost,
 )
 from deploy.envoy.routes import route_configuration
 from deploy.envoy.text import to_document
@@ -157,6 +165,142 @@ def test_without_a_service_there_are_no_budgets():
     (host,) = build(Route(name="llm", rules=(rule("a"),), budgets=(BUDGET,)))
 
     assert set(host["routes"][0]["typed_per_filter_config"]) == {EXT_PROC}
+
+
+PATHS = {
+    "everything": ("/", {"prefix": "/"}),
+    "a segment": ("/llm", {"path_separated_prefix": "/llm"}),
+    "a slash more": ("/llm/", {"path_separated_prefix": "/llm"}),
+}
+
+
+@pytest.mark.parametrize(("prefix", "match"), PATHS.values(), ids=PATHS)
+def test_a_path_is_matched_by_segments(prefix, match):
+    (host,) = build(Route(name="llm", rules=(rule(matches=(Match(path_prefix=prefix),)),)))
+
+    assert host["routes"][0]["match"] == match
+
+
+def test_matches_are_alternatives():
+    matches = (Match(headers=(HeaderMatch(name="a", value="1"),)), Match(path_prefix="/x"))
+    (host,) = build(Route(name="llm", rules=(rule(matches=matches),)))
+
+    assert [entry["name"] for entry in host["routes"][:-1]] == [
+        "httproute/default/llm/rule/0/match/0",
+        "httproute/default/llm/rule/0/match/1",
+    ]
+    assert host["routes"][0]["match"]["headers"] == [{"name": "a", "string_match": {"exact": "1"}}]
+
+
+def test_a_rule_may_answer_by_itself():
+    answering = Rule(backends=(), models=("a",), answer=Answer(status=503, body="Nobody is there."))
+    (host,) = build(Route(name="llm", rules=(answering,)))
+
+    entry = host["routes"][0]
+    assert entry["direct_response"] == {"status": 503, "body": {"inline_string": "Nobody is there."}}
+    assert "route" not in entry
+    assert EXT_PROC in entry["typed_per_filter_config"]
+
+
+def test_the_host_header_may_stay():
+    (host,) = build(Route(name="llm", rules=(rule("a", rewrite_host=False),)))
+
+    assert "auto_host_rewrite" not in host["routes"][0]["route"]
+
+
+def test_a_listener_may_say_what_a_host_tries():
+    routes = (Route(name="one", rules=(rule("a", "b"),)), Route(name="two", rules=(rule("c"),)))
+    hosts = (
+        VirtualHost(domain="h.example", places=(Place(route=1, rule=0, match=0), Place(route=0, rule=0, match=1))),
+        VirtualHost(domain="*"),
+    )
+    gateway = Gateway(
+        listener=Listener(address=ADDRESS),
+        further_listeners=(Listener(name="other", address=ADDRESS, hosts=hosts),),
+        routes=routes,
+        processor=None,
+    )
+
+    document = to_document(route_configuration(gateway, gateway.listeners[1]))
+
+    assert document["name"] == "other"
+    assert [[model(entry) for entry in host["routes"][:-1]] for host in document["virtual_hosts"]] == [["c", "b"], []]
+
+
+def policy_of(**fields):
+    (host,) = build(Route(name="llm", rules=(rule("a", retry=Retry(**fields)),)))
+    return host["routes"][0]["route"]["retry_policy"]
+
+
+def test_one_attempt_is_only_bounded():
+    policy = policy_of(attempts=1, triggers=(), status_codes=(), per_try_timeout=9.0)
+
+    assert policy == {"num_retries": 0, "per_try_timeout": "9s"}
+
+
+def test_a_priority_may_have_several_attempts():
+    policy = policy_of(attempts_per_priority=3)
+
+    assert policy["retry_priority"]["typed_config"]["update_frequency"] == 3
+
+
+PAUSES = {
+    "none": ({}, None),
+    "both": ({"base_interval": 0.1, "max_interval": 2.0}, {"base_interval": "0.100s", "max_interval": "2s"}),
+    "a base": ({"base_interval": 0.1}, {"base_interval": "0.100s"}),
+    "a maximum": ({"max_interval": 2.0}, {"base_interval": "0.025s", "max_interval": "2s"}),
+    "a maximum below the base": (
+        {"base_interval": 3.0, "max_interval": 2.0},
+        {"base_interval": "2s", "max_interval": "2s"},
+    ),
+    "no pause": (
+        {"base_interval": 0.0, "max_interval": 0.0},
+        {"base_interval": "0.001s", "max_interval": "0.001s"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("fields", "written"), PAUSES.values(), ids=PAUSES)
+def test_pauses(fields, written):
+    assert policy_of(**fields).get("retry_back_off") == written
+
+
+def test_quotas_note_who_asks_before_anything_is_taken():
+    quotas = Quotas(
+        charges=(
+            Charge(descriptors=(StaticDescriptor(key="k", value="v"),), cost_key="cost", done=True),
+            Charge(descriptors=(StaticDescriptor(key="k", value="v"),)),
+        ),
+        flags=(Flag(header="x-flag", condition="true"),),
+        headers=("x-user",),
+    )
+    service = RateLimitService(address=ADDRESS)
+    (host,) = build(Route(name="llm", rules=(rule("a", quotas=quotas),)), rate_limit=service)
+
+    filters = host["routes"][0]["typed_per_filter_config"]
+    (flag,) = filters["envoy.filters.http.header_mutation/ai-gateway-quota"]["mutations"]["request_mutations"]
+    assert flag["append"] == {
+        "header": {"key": "x-flag", "value": "%CEL(true)%"},
+        "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
+    }
+    notes = filters["envoy.filters.http.header_to_metadata/ai-gateway-quota"]["request_rules"]
+    assert [(note["header"], note.get("remove", False)) for note in notes] == [("x-flag", True), ("x-user", False)]
+    assert {note["on_header_present"]["metadata_namespace"] for note in notes} == {"io.envoy.ai_gateway"}
+    assert [note["on_header_present"]["key"] for note in notes] == ["quota_header:x-flag", "quota_header:x-user"]
+    limits = filters["envoy.filters.http.ratelimit/ai-gateway-quota"]
+    assert limits["domain"] == "ai-gateway-quota"
+    assert [entry.get("apply_on_stream_done", False) for entry in limits["rate_limits"]] == [False, True]
+
+
+def test_a_quota_for_everybody_notes_nothing():
+    quotas = Quotas(charges=(Charge(descriptors=(StaticDescriptor(key="k", value="v"),)),))
+    service = RateLimitService(address=ADDRESS)
+    (host,) = build(Route(name="llm", rules=(rule("a", quotas=quotas),)), rate_limit=service)
+
+    assert set(host["routes"][0]["typed_per_filter_config"]) == {
+        EXT_PROC,
+        "envoy.filters.http.ratelimit/ai-gateway-quota",
+    }
 
 
 def model(entry):

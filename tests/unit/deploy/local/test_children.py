@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from deploy.demo.children import Child, ChildFailed
+from deploy.local.children import Child, ChildFailed
 
 SAY = "import sys, time; print('ready now', flush=True); print('bad', file=sys.stderr, flush=True); time.sleep(60)"
 STUBBORN = (
@@ -83,7 +83,7 @@ def test_the_environment_is_added_to_ours(tmp_path, monkeypatch):
 def test_it_does_not_outlive_a_parent_that_is_killed(tmp_path):
     script = (
         "import pathlib, sys, time\n"
-        "from deploy.demo.children import Child\n"
+        "from deploy.local.children import Child\n"
         "worker = Child('w', [sys.executable, '-c', 'import time; print(1, flush=True); time.sleep(60)'],"
         " log=pathlib.Path(sys.argv[1]))\n"
         "worker.wait_for_line('1', timeout=10)\n"

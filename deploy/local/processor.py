@@ -6,12 +6,13 @@ when the processor comes to bind it; then another one is tried.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import socket
 import sys
 from typing import TYPE_CHECKING, Final
 
-from deploy.demo.children import Child, ChildFailed
+from deploy.local.children import Child, ChildFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +23,10 @@ _TRIES: Final = 3
 
 
 class ProcessorProcess:
-    """``python -m extproc`` on a unix socket, with its log in ``directory``."""
+    """``python -m extproc`` on a unix socket, with its log in ``directory``.
+
+    ``admin_port`` is the one to use if it is free; one that is started again keeps the one it had.
+    """
 
     def __init__(
         self,
@@ -34,6 +38,7 @@ class ProcessorProcess:
         arguments: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         log_level: str = "info",
+        admin_port: int = 0,
     ) -> None:
         self.name = name
         self.socket_path = socket_path
@@ -43,6 +48,7 @@ class ProcessorProcess:
         self._environment = environment
         self._log_level = log_level
         self._child: Child | None = None
+        self._wanted_port = admin_port
         self.admin_port = 0
 
     @property
@@ -67,7 +73,8 @@ class ProcessorProcess:
             ChildFailed: it ended, or did not say so in time.
         """
         for remaining in reversed(range(_TRIES)):
-            self.admin_port = _free_port()
+            self.admin_port = _free_port(self._wanted_port)
+            self._wanted_port = 0
             self._child = Child(self.name, self._command(), log=self.log, environment=self._environment)
             try:
                 self._child.wait_for_line(READY, timeout=timeout)
@@ -76,6 +83,7 @@ class ProcessorProcess:
                 if not remaining or "address already in use" not in str(failure).lower():
                     raise
             else:
+                self._wanted_port = self.admin_port
                 return
 
     def stop(self, grace: float = 10.0) -> int | None:
@@ -103,7 +111,9 @@ class ProcessorProcess:
         ]
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as bound:
-        port: int = bound.getsockname()[1]
-        return port
+def _free_port(wanted: int) -> int:
+    for port in (wanted, 0) if wanted else (0,):
+        with contextlib.suppress(OSError), socket.create_server(("", port)) as bound:
+            found: int = bound.getsockname()[1]
+            return found
+    raise ChildFailed("no port is free")

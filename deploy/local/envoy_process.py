@@ -8,23 +8,38 @@ from __future__ import annotations
 
 import http.client
 import json
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
 
-from deploy.demo.children import Child, ChildFailed
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from deploy.local.children import Child, ChildFailed
 
 _STARTED: Final = "all dependencies initialized. starting workers"
 
 
 class EnvoyProcess:
-    """Envoy with the configuration ``config`` (JSON or YAML text), its files in ``directory``."""
+    """Envoy with the configuration ``config`` (a file, or JSON or YAML text), its files in ``directory``.
 
-    def __init__(self, config: str, *, directory: Path, concurrency: int = 1, log_level: str = "warning") -> None:
+    ``binary`` is the Envoy to start; without it, the one that comes as a Python package. ``drain_seconds`` is how long
+    requests may go on whose listener has changed.
+    """
+
+    def __init__(
+        self,
+        config: str | Path,
+        *,
+        directory: Path,
+        concurrency: int = 1,
+        log_level: str = "warning",
+        binary: Path | None = None,
+        drain_seconds: int = 1,
+    ) -> None:
         self._directory = directory
-        self._config = directory / "envoy.yaml"
-        self._config.write_text(config, encoding="utf-8")
+        self._binary = binary
+        self._drain_seconds = drain_seconds
+        self._config = config if isinstance(config, Path) else directory / "envoy.yaml"
+        if isinstance(config, str):
+            self._config.write_text(config, encoding="utf-8")
         self._admin_file = directory / "envoy-admin"
         self._concurrency = concurrency
         self._log_level = log_level
@@ -38,6 +53,23 @@ class EnvoyProcess:
     @property
     def pid(self) -> int:
         return self._running().pid
+
+    @property
+    def admin_address(self) -> str:
+        """``host:port`` of the admin interface."""
+        host, port = self._admin
+        return f"{host}:{port}"
+
+    @property
+    def child(self) -> Child:
+        """The process.
+
+        Raises:
+            ChildFailed: it was never started.
+        """
+        if self._child is None:
+            raise ChildFailed("envoy was not started")
+        return self._child
 
     def start(self, timeout: float = 20.0) -> None:
         """Start, and return once the listeners accept.
@@ -61,10 +93,17 @@ class EnvoyProcess:
                 return int(status["local_address"]["socket_address"]["port_value"])
         raise KeyError(listener)
 
-    def stats(self, pattern: str) -> dict[str, int]:
-        """Counters and gauges whose name matches the regular expression."""
-        found = json.loads(self.admin(f"/stats?format=json&filter={pattern}"))["stats"]
-        return {stat["name"]: stat["value"] for stat in found if isinstance(stat.get("value"), int)}
+    def stats(self, pattern: str, *, kind: str = "All") -> dict[str, int]:
+        """Counters and gauges whose name matches the regular expression; ``kind`` is one of Envoy's types of stats."""
+        return {name: value for name, value in self._stats(pattern, kind) if isinstance(value, int)}
+
+    def texts(self, pattern: str) -> dict[str, str]:
+        """Stats that are texts, such as the versions of documents."""
+        return {name: value for name, value in self._stats(pattern, "TextReadouts") if isinstance(value, str)}
+
+    def _stats(self, pattern: str, kind: str) -> list[tuple[str, object]]:
+        page = self.admin(f"/stats?format=json&type={kind}&filter={quote(pattern)}")
+        return [(stat["name"], stat.get("value")) for stat in json.loads(page)["stats"] if "name" in stat]
 
     def admin(self, path: str, *, method: str = "GET") -> str:
         """What Envoy's admin interface answers.
@@ -85,13 +124,13 @@ class EnvoyProcess:
         return body
 
     def _running(self) -> Child:
-        if self._child is None or not self._child.running:
+        if not self.child.running:
             raise ChildFailed("envoy is not running")
-        return self._child
+        return self.child
 
     def _command(self) -> list[str]:
         return [
-            binary(),
+            str(self._binary or binary()),
             *("--config-path", str(self._config)),
             *("--admin-address-path", str(self._admin_file)),
             *("--concurrency", str(self._concurrency)),
@@ -99,7 +138,9 @@ class EnvoyProcess:
             # The line that says the listeners are up is at level info.
             *("--component-log-level", "config:info"),
             *("--file-flush-interval-msec", "20"),
-            *("--drain-time-s", "1"),
+            *("--drain-time-s", str(self._drain_seconds)),
+            # Connections close with their next answer, whatever time the longest may take.
+            *("--drain-strategy", "immediate"),
             "--disable-hot-restart",
         ]
 
