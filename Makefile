@@ -37,6 +37,7 @@ check: $(VENV)/.dev ## format, lint, types, import contracts, generated files
 	$(BIN)/python -m extproc.translate.chat.matrix | diff docs/reference/chat-backends.md -
 	$(BIN)/python -m extproc.translate.matrix | diff docs/reference/endpoints.md -
 	$(BIN)/python -m deploy.compose --check
+	$(BIN)/python -m deploy.grafana --check
 
 style: $(VENV)/.dev ## rewrite what the formatter and the linter can mend
 	$(BIN)/ruff format .
@@ -52,7 +53,9 @@ golden: $(VENV)/.dev ## rewrite generated and golden files from today's code
 	$(BIN)/python -m extproc.translate.chat.matrix > docs/reference/chat-backends.md
 	$(BIN)/python -m extproc.translate.matrix > docs/reference/endpoints.md
 	$(BIN)/python -m deploy.compose
-	$(BIN)/python -m pytest -q tests/unit/exchange/test_golden.py tests/unit/translate tests/unit/filter_config/sources --update-golden
+	$(BIN)/python -m deploy.grafana
+	$(BIN)/python -m pytest -q tests/unit/exchange/test_golden.py tests/unit/translate tests/unit/filter_config/sources \
+		tests/unit/telemetry/tracing/test_golden_spans.py --update-golden
 
 lock: $(VENV)/.dev ## resolve requirements/*.txt anew, with hashes
 	$(BIN)/python requirements/lock.py

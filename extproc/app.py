@@ -29,18 +29,24 @@ from extproc.admin.status import config_page, config_summary, readiness
 from extproc.credentials import CredentialKeeper
 from extproc.decoder import Decoder
 from extproc.exchange.stream import Processor
-from extproc.loops import loop_factory
+from extproc.loops import runner
 from extproc.options import endpoint_table, exchange_options
 from extproc.reload import ConfigError, ConfigManager, Source, VersionRule
 from extproc.settings import Settings
 from extproc.telemetry.ledger import Ledger
 from extproc.telemetry.metrics import Metrics
+from extproc.telemetry.otel import exports
+from extproc.telemetry.otel import start as otel
 from extproc.transport.base import HealthCheckError, ListenError, Probe, Server
 from extproc.transport.engines import ENGINES
 from extproc.transport.tls import TlsError, server_context
 from filter_config.watch import BundleSource, FileSource
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from extproc.telemetry.otel.push import Pusher
+    from extproc.telemetry.otel.traces import Tracing
     from extproc.workers.fleet import Fleet
 
 _log = structlog.get_logger(__name__)
@@ -81,12 +87,16 @@ class App:
         self._fleet: Fleet | None = None
         # Of this process; workers keep their own.
         self._credentials: CredentialKeeper | None = None
+        self._tracing: Tracing | None = None
         self.processor: Processor | Fleet
         self._grpc: Server
         try:
             self._build_server()
+            self._pusher: Pusher | None = otel.pusher(environ, settings.metric_attributes, registry=self._registry)
         except TlsError as error:
             raise StartupError(f"failed to set up TLS: {error}") from error
+        except exports.ExportError as error:
+            raise StartupError(f"failed to set up telemetry: {error}") from error
         self._decoder = Decoder()
         self._configs = ConfigManager(
             config_source(settings),
@@ -103,8 +113,12 @@ class App:
         settings = self._settings
         if settings.workers == 1:
             self._credentials = CredentialKeeper(self.metrics)
+            self._tracing = otel.tracing(self._environ, settings.span_attributes)
             self.processor = Processor(
-                metrics=self.metrics, options=exchange_options(settings, self._endpoints), ledger=self.ledger
+                metrics=self.metrics,
+                options=exchange_options(settings, self._endpoints),
+                ledger=self.ledger,
+                tracer=None if self._tracing is None else self._tracing.tracer,
             )
             self._grpc = ENGINES[settings.transport](
                 self.processor, is_serving=self.is_serving, max_message=settings.max_recv_msg_size, tls=settings.tls
@@ -115,6 +129,8 @@ class App:
         if settings.tls is not None:
             # Workers load it; what is wrong with it is better said before there are any.
             server_context(settings.tls)
+        # Likewise.
+        otel.check_tracing(self._environ, settings.span_attributes)
         self.processor = self._grpc = self._fleet = Fleet(
             settings, metrics=self.metrics, environ=self._environ, on_failure=self._give_up, ledger=self.ledger
         )
@@ -208,11 +224,14 @@ class App:
                 passing = [tasks.create_task(self._decoder.warm_up())]
                 if self._credentials is not None:
                     passing.append(tasks.create_task(self._credentials.run()))
+                if self._pusher is not None:
+                    passing.append(tasks.create_task(self._pusher.run(self._refresh)))
                 tasks.create_task(self._configs.follow(stop_watching))
                 await self._drain.wait()
                 await self._shut_down()
                 for task in passing:
                     task.cancel()
+                await self._flush()
                 stop_watching.set()
                 admin.stop()
         finally:
@@ -234,6 +253,26 @@ class App:
                 break
         await self._stop_grpc(0 if self._hurry.is_set() else settings.shutdown_timeout)
         self._serving = False
+
+    async def _flush(self) -> None:
+        """Export what is left, within a bound of its own; a second signal loses it."""
+        flushing = asyncio.create_task(self._close_exports())
+        hurry = asyncio.create_task(self._hurry.wait())
+        await asyncio.wait({flushing, hurry}, return_when=asyncio.FIRST_COMPLETED)
+        flushing.cancel()
+        hurry.cancel()
+
+    async def _close_exports(self) -> None:
+        await asyncio.gather(*(part.close() for part in (self._tracing, self._pusher) if part is not None))
+
+    async def _refresh(self) -> None:
+        """Have metrics as of now."""
+        if self._fleet is not None:
+            await self._fleet.refresh()
+
+    def _registry(self) -> CollectorRegistry:
+        """What ``/metrics`` shows, and what is pushed."""
+        return self.metrics.registry if self._fleet is None else self._fleet.registry
 
     async def _stop_grpc(self, grace: float) -> None:
         """Stop within ``grace`` seconds, or at once when a second signal comes.
@@ -266,7 +305,7 @@ class App:
 
         fleet = self._fleet
         return Pages(
-            registry=self.metrics.registry if fleet is None else fleet.registry,
+            registry=self._registry(),
             health=health,
             is_ready=self.is_ready,
             readiness=lambda: {
@@ -326,24 +365,13 @@ def run(settings: Settings, environ: Mapping[str, str]) -> None:
     async def serve() -> None:
         await App(settings, environ).run()
 
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(serve())
+    with runner() as loop:
+        loop.run(serve())
 
 
 def _shown_address(bound: socket.socket) -> str:
     host, port = bound.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def wanted_exports(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The ``OTEL_*`` variables that ask for traces or pushed metrics (contract, environment variables 1.4)."""
-    if environ.get("OTEL_SDK_DISABLED") == "true":
-        return ()
-    exporters = {"OTEL_TRACES_EXPORTER": ("", "none"), "OTEL_METRICS_EXPORTER": ("", "none", "prometheus")}
-    wanted = [name for name, idle in exporters.items() if environ.get(name, "") not in idle]
-    endpoints = ("", "TRACES_", "METRICS_")
-    wanted += [name for kind in endpoints if environ.get(name := f"OTEL_EXPORTER_OTLP_{kind}ENDPOINT")]
-    return tuple(wanted)
 
 
 def _announce(settings: Settings, environ: Mapping[str, str]) -> None:
@@ -356,6 +384,6 @@ def _announce(settings: Settings, environ: Mapping[str, str]) -> None:
     )
     if settings.ignored:
         _log.warning("arguments are not read, the first of them is no flag", arguments=" ".join(settings.ignored))
-    without_effect = (*settings.pending, *wanted_exports(environ))
+    without_effect = (*settings.pending, *exports.without_effect(environ))
     if without_effect:
         _log.warning("settings without effect in this version", settings=",".join(without_effect))

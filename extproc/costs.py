@@ -5,8 +5,8 @@ A rule that cannot be evaluated is reported and left out; it harms neither the a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from msgspec import Struct
 
@@ -46,21 +46,22 @@ class CostScope(Struct, frozen=True, kw_only=True):
 class _Rule:
     key: str
     measure: Measure
-    route: str = ""
     backend: str = ""
     model: str = ""
 
     def applies(self, scope: CostScope) -> bool:
-        return (
-            self.route == scope.route and self.backend in ("", scope.short_backend) and self.model in ("", scope.model)
-        )
+        return self.backend in ("", scope.short_backend) and self.model in ("", scope.model)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostRules:
-    """The compiled cost rules of one filter config."""
+    """The compiled cost rules of one filter config.
 
-    route_rules: tuple[_Rule, ...] = ()
+    Attributes:
+        route_rules: by the name of the route that they are for.
+    """
+
+    route_rules: Mapping[str, Sequence[_Rule]] = field(default_factory=dict)
     global_rules: tuple[_Rule, ...] = ()
 
     def __bool__(self) -> bool:
@@ -75,42 +76,37 @@ class CostRules:
         key applied (contract, cost evaluation 3.16). A failing rule is handed to ``on_error`` and writes nothing;
         a global rule does not stand in for a route rule that failed, it would charge by the wrong formula.
         """
+        applying = [rule for rule in self.route_rules.get(scope.route, ()) if rule.applies(scope)]
+        if self.global_rules:
+            matched = {rule.key for rule in applying}
+            applying += [rule for rule in self.global_rules if rule.key not in matched]
         variables = _variables(usage, scope)
         costs: dict[str, int] = {}
-        matched: set[str] = set()
-        for rule in self.route_rules:
-            if rule.applies(scope):
-                matched.add(rule.key)
-                _measure(rule, variables, costs, on_error)
-        for rule in self.global_rules:
-            if rule.key not in matched:
-                _measure(rule, variables, costs, on_error)
+        for rule in applying:
+            try:
+                costs[rule.key] = rule.measure(variables)
+            except CELError as error:
+                on_error(rule.key, error)
         return costs
-
-
-def _measure(
-    rule: _Rule, variables: CostVariables, costs: dict[str, int], on_error: Callable[[str, CELError], None]
-) -> None:
-    try:
-        costs[rule.key] = rule.measure(variables)
-    except CELError as error:
-        on_error(rule.key, error)
 
 
 def _variables(usage: TokenUsage, scope: CostScope) -> CostVariables:
     """What expressions see. A part is never more than its whole, or their difference would have no value in CEL."""
     input_, output = usage.input or 0, usage.output or 0
-    cached = min(usage.cached_input or 0, input_)
+    cached, created, reasoning = usage.cached_input or 0, usage.cache_creation_input or 0, usage.reasoning or 0
+    if cached or created:
+        cached = min(cached, input_)
+        created = min(created, input_ - cached)
     return CostVariables(
         model=scope.model,
         backend=scope.backend,
         route_name=scope.route,
         input_tokens=input_,
         cached_input_tokens=cached,
-        cache_creation_input_tokens=min(usage.cache_creation_input or 0, input_ - cached),
+        cache_creation_input_tokens=created,
         output_tokens=output,
         total_tokens=usage.total or 0,
-        reasoning_tokens=min(usage.reasoning or 0, output),
+        reasoning_tokens=min(reasoning, output) if reasoning else 0,
     )
 
 
@@ -121,22 +117,15 @@ def compile_costs(route_costs: Iterable[LLMRequestCost], global_costs: Iterable[
         ConfigRejected: a CEL expression does not compile, or a route rule names no route (contract 2.7).
     """
     global_rules = tuple(_Rule(key=cost.metadata_key, measure=_compile(cost, "global cost")) for cost in global_costs)
-    route_rules = []
+    route_rules: dict[str, list[_Rule]] = {}
     for cost in route_costs:
         if not cost.route_name:
             raise ConfigRejected(
                 f'route-scoped LLMRequestCost with metadataKey="{cost.metadata_key}" must have non-empty RouteName'
             )
-        route_rules.append(
-            _Rule(
-                key=cost.metadata_key,
-                measure=_compile(cost, "cost"),
-                route=cost.route_name,
-                backend=cost.backend,
-                model=cost.model,
-            )
-        )
-    return CostRules(route_rules=tuple(route_rules), global_rules=global_rules)
+        rule = _Rule(key=cost.metadata_key, measure=_compile(cost, "cost"), backend=cost.backend, model=cost.model)
+        route_rules.setdefault(cost.route_name, []).append(rule)
+    return CostRules(route_rules=route_rules, global_rules=global_rules)
 
 
 def _compile(cost: LLMRequestCost | GlobalLLMRequestCost, what: str) -> Measure:

@@ -107,9 +107,7 @@ class Settings:
         int, Knob(Kind.TEXT, "debug, info, warn or error, with an offset if wanted (info+2).", "info")
     ] = 0
     log_format: Annotated[str, Knob(Kind.TEXT, "text or json.")] = "text"
-    enable_redaction: Annotated[bool, Knob(Kind.SWITCH, "Replace bodies in debug logs by their length and hash.")] = (
-        False
-    )
+    enable_redaction: Annotated[bool, Knob(Kind.SWITCH, "Show bodies in debug logs without their texts.")] = False
     admin_port: Annotated[
         int, Knob(Kind.INTEGER, "HTTP port of /metrics, /health, /ready and /config; 0 takes any free port.")
     ] = 1064
@@ -125,7 +123,6 @@ class Settings:
         Knob(
             Kind.OPTIONAL_TEXT,
             "Further pairs for spans. When not given, agent-session-id:session.id; when empty, none.",
-            pending="tracing",
         ),
     ] = None
     metrics_request_header_attributes: Annotated[

@@ -1,7 +1,8 @@
 """The access log: one JSON object per request, with what the processor has found out about it.
 
 Tokens and costs come from dynamic metadata, so they keep their type: a cost is a number in the log. An operator whose
-metadata is missing gives null.
+metadata is missing gives null. The processor names model and backend before it asks one, and with an error; Envoy
+names route and endpoint by itself, also where the processor was never asked.
 """
 
 from __future__ import annotations
@@ -27,18 +28,26 @@ _FROM_ENVOY: Final = {
     "response_code_details": "%RESPONSE_CODE_DETAILS%",
     "response_flags": "%RESPONSE_FLAGS%",
     "duration_ms": "%DURATION%",
+    "request_ms": "%REQUEST_DURATION%",
+    "gateway_ms": "%COMMON_DURATION(DS_RX_END:US_TX_BEG:ms)%",
+    "backend_ms": "%COMMON_DURATION(US_TX_END:US_RX_BEG:ms)%",
+    "first_byte_ms": "%RESPONSE_DURATION%",
+    "response_ms": "%RESPONSE_TX_DURATION%",
     "bytes_received": "%BYTES_RECEIVED%",
     "bytes_sent": "%BYTES_SENT%",
     "attempts": "%UPSTREAM_REQUEST_ATTEMPT_COUNT%",
     "upstream_host": "%UPSTREAM_HOST%",
+    "backend_ref": f"%METADATA(UPSTREAM_HOST:{names.XDS_NAMESPACE}:{names.BACKEND_NAME_KEY})%",
+    "route": f"%METADATA(ROUTE:{names.XDS_NAMESPACE}:{names.ROUTE_NAME_KEY})%",
     "requested_model": f"%REQ({names.MODEL_HEADER})%",
 }
+"""Durations: until the request is whole; from then until Envoy sends the backend its request, which is the gateway's
+time; from its end until the backend begins to answer; until then from the start; from then to the end."""
 _FROM_PROCESSOR: Final = {
     "model": "model_name_override",
     "response_model": "response_model",
     "backend": "ai_service_backend_name",
-    "backend_ref": "backend_name",
-    "route": "route_name",
+    "response_error": "response_error",
     "ttft_ms": "token_latency_ttft",
     "itl_ms": "token_latency_itl",
 }

@@ -202,7 +202,7 @@
     for (const row of rows) {
       const values = pick(row), colour = row.name === "other" ? null : colourOf(kind, row.name);
       const whole = sum(values);
-      if (colour) { if (whole) series.push({ name: row.name || "(none)", colour, values, whole }); }
+      if (colour) { if (whole) series.push({ name: row.name || `(no ${kind})`, colour, values, whole }); }
       else { rest.values = add(rest.values, values); rest.whole += whole; }
     }
     return rest.whole ? [...series, rest] : series;
@@ -238,11 +238,11 @@
   }
 
   function drawTiles({ overall, step, first, points }, now) {
-    const { attempts, errors, retried, cancelled, tokens, latency, first_token: token } = overall;
+    const { attempts, errors, refused, retried, cancelled, tokens, latency, first_token: token } = overall;
     const requests = attempts - retried;
     const lately = Math.max(1, now - (first + (points - 4) * step));
     const rate = sum(overall.series.attempts.slice(-4)) / lately;
-    const failed = fact("Errors", share(errors, requests), `${count(errors)} failed · ${count(retried)} retried · ${count(cancelled)} left by the client`);
+    const failed = fact("Errors", share(errors, requests), `${count(errors - refused)} failed · ${count(refused)} refused · ${count(retried)} retried · ${count(cancelled)} left by the client`);
     failed.classList.toggle("hurt", errors > 0);
     const three = (name, values) => fact(name, values ? duration(values.p50) : "–", values ? `median · p90 ${duration(values.p90)} · p99 ${duration(values.p99)}` : "no values");
     const costs = Object.entries(overall.costs).sort();
@@ -297,13 +297,14 @@
   function drawRows(rows, by) {
     const title = by[0].toUpperCase() + by.slice(1);
     $("rows-title").textContent = `By ${by}`;
-    const first = { title, cell: ({ name }) => named(name || "(none)") };
+    const first = { title, cell: ({ name }) => named(name || `(no ${by})`) };
     table("rows", [first, ...ROWS], rows, "Nothing has ended in this window.");
     $("rows").querySelector("th").textContent = title;
   }
 
   /** Names, lengths and colours of the phases of an attempt; an error has no first byte of an answer. */
-  function phasesOf({ phases, seconds, status }) {
+  function phasesOf({ phases, seconds, status, backend }) {
+    if (!backend) return [];
     const known = PHASES.map(([key, name, colour]) => ({ name, colour, length: phases[key] ?? 0 })).filter(({ length }) => length > 0);
     const rest = seconds - sum(known.map(({ length }) => length));
     const name = phases.headers === null ? "waiting for headers" : status >= 300 ? "body of the error" : "waiting for the body";
@@ -323,7 +324,7 @@
 
   const SLOWEST = [
     { title: "Request", left: true, cell: ({ request_id: id, model, asked }) => [
-      named(model || "(none)"), ...(asked && asked !== model ? [element("span", { class: "split" }, " asked as ", named(asked))] : []),
+      named(model || "(no model)"), ...(asked && asked !== model ? [element("span", { class: "split" }, " asked as ", named(asked))] : []),
       element("br"), element("code", { class: "copy" }, id || "no request id")] },
     { title: "Ended", left: true, cell: ({ at }) => clock(at) },
     { title: "Backend, route", left: true, mark: () => "long", cell: ({ backend, route }) => [
@@ -333,7 +334,8 @@
     { title: "Tokens", left: true, cell: ({ tokens }) => [`${count(tokens.input)} in`, element("br"), `${count(tokens.output)} out`] },
     { title: "Took", cell: ({ seconds }) => element("b", {}, duration(seconds)), mark: () => "number" },
     { title: "Phases", left: true, mark: () => "wide", cell: (attempt) => [
-      bar(attempt), element("span", { class: "split" }, phasesOf(attempt).map(({ name, length }) => `${name} ${duration(length)}`).join(" · "))] },
+      bar(attempt), element("span", { class: "split" },
+        phasesOf(attempt).map(({ name, length }) => `${name} ${duration(length)}`).join(" · ") || "answered before a backend was asked")] },
   ];
   $("phases").append(...PHASES.map(([, name, colour]) => element("li", {}, element("span", { class: `swatch c-${colour}` }), name)));
 

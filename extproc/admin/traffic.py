@@ -98,8 +98,10 @@ class Row(Struct, frozen=True, kw_only=True):
     """What one model, backend or route, or all of them, had to do with.
 
     Attributes:
-        attempts: attempts at backends that ended: ``succeeded``, ``errors``, ``retried`` and ``cancelled`` together.
-        errors: those that failed for good, or that the processor refused.
+        attempts: attempts at backends that ended, and requests that were answered before one: ``succeeded``,
+            ``errors``, ``retried`` and ``cancelled`` together.
+        errors: those that failed for good, or that were refused.
+        refused: those of them that were refused: by the processor, or by Envoy before it asked a backend.
         retried: those that Envoy gave up for another attempt.
         cancelled: those that the client left.
         costs: by metadata key.
@@ -111,6 +113,7 @@ class Row(Struct, frozen=True, kw_only=True):
     attempts: int
     succeeded: int
     errors: int
+    refused: int
     retried: int
     cancelled: int
     tokens: Tokens
@@ -137,7 +140,7 @@ class Phases(Struct, frozen=True, kw_only=True):
 
 
 class Slow(Struct, frozen=True, kw_only=True):
-    """One of the slowest attempts; see ``telemetry.ledger.Entry``."""
+    """One of the slowest; see ``telemetry.ledger.Entry``."""
 
     at: float
     seconds: float
@@ -267,6 +270,7 @@ class Gathering:
             attempts=total.attempts,
             succeeded=total.succeeded,
             errors=_errors(total),
+            refused=total.others.get("refused", 0),
             retried=_retried(total),
             cancelled=_cancelled(total),
             tokens=Tokens(input=total.input, cached=total.cached, output=total.output, reasoning=total.reasoning),

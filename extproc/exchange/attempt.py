@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 import structlog
@@ -11,6 +12,7 @@ from extproc.costs import CostScope
 from extproc.endpoints.base import COUNTING
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.headers import HeaderDict
+from extproc.exchange.replies import Metadata
 from extproc.runtime import Runtime, RuntimeBackend
 from extproc.telemetry.ledger import Entry
 from extproc.telemetry.metrics import AttemptLabels
@@ -30,6 +32,7 @@ PROVIDERS = {
     "GCPAnthropic": "gcp.anthropic",
     "Anthropic": "anthropic",
     "Cohere": "cohere",
+    "": "unknown",
 }
 
 
@@ -100,13 +103,25 @@ class Attempt:
         self._context = context
         self._pieces = 0
         self._max_output = 0
-        self._finished = False
+        self._strange = False
+        self._outcome: Outcome | None = None
         self._costs: dict[str, int] = {}
         self._costed: TokenUsage | None = None
 
     @property
     def finished(self) -> bool:
-        return self._finished
+        return self._outcome is not None
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How it ended, once it has."""
+        return self._outcome
+
+    @property
+    def provider(self) -> str:
+        """``gen_ai.provider.name`` (contract, metrics 7.2)."""
+        backend = self.plan.backend
+        return PROVIDERS.get(backend.schema.name, backend.name)
 
     @property
     def scope(self) -> CostScope:
@@ -133,15 +148,41 @@ class Attempt:
             "cost rule failed, its key is left out",
             metadata_key=key,
             error=str(error),
-            request_id=self.plan.request_id,
-            route=self.plan.route,
-            backend=self.plan.backend.name,
+            **self.log_fields(),
         )
 
-    def headers_came(self, status: str) -> None:
-        """The backend has begun to answer."""
+    def names(self) -> Metadata:
+        """Model, backend and route, for access logs (contract 3.16).
+
+        They are written before the backend is asked, and with an error: the line of a request that came to nothing
+        needs them most (BR-114).
+        """
+        plan = self.plan
+        values: Metadata = {"model_name_override": plan.model}
+        if plan.backend.name:
+            values["ai_service_backend_name"] = plan.backend.short_name
+        if plan.route:
+            values["route_name"] = plan.route
+        return values
+
+    def log_fields(self) -> dict[str, str]:
+        """Whose problem a log line is about."""
+        plan = self.plan
+        return {"request_id": plan.request_id, "model": plan.model, "backend": plan.backend.name, "route": plan.route}
+
+    def introduction(self) -> Metadata:
+        """The names, and the headers that are mapped for access logs, where a name stands back (contract 3.14)."""
+        values = self.names()
+        if self.plan.backend.name:
+            values["backend_name"] = self.plan.backend.name
+        if self._context.options.log_attributes:
+            values |= self._context.options.logged(self.plan.headers)
+        return values
+
+    def headers_came(self, status: int) -> None:
+        """The backend has begun to answer; ``status`` is 0 for one that cannot be read."""
         self._headers_after = self._context.clock() - self.plan.started
-        self._status = int(status) if len(status) == 3 and status.isdecimal() else 0
+        self._status = status
 
     def answered(self, usage: TokenUsage, model: str) -> bool:
         """Take in what one piece of a successful answer reports; says whether the usage has changed."""
@@ -158,6 +199,19 @@ class Attempt:
         self.usage = before.merge(usage)
         return self.usage != before
 
+    def stopped_strangely(self, reason: str) -> None:
+        """The model has stopped for a reason that no table has (BR-55): count it once, say each reason once."""
+        if self._strange:
+            return
+        self._strange = True
+        if self._context.metrics.unknown_stop_reason(self.provider, reason):
+            _log.warning(
+                "unknown stop reason",
+                reason=reason,
+                provider=self.provider,
+                **self.log_fields(),
+            )
+
     def _first_piece(self) -> None:
         self._first_byte_after = self._context.clock() - self.plan.started
         if self.plan.stream:
@@ -166,7 +220,7 @@ class Attempt:
 
     def succeed(self) -> None:
         """The answer has come to its end."""
-        if self._finished:
+        if self._outcome is not None:
             return
         labels = self.labels()
         elapsed = self._context.clock() - self.plan.started
@@ -176,13 +230,17 @@ class Attempt:
             self._context.metrics.time_per_output_token(labels, self.time_per_output_token)
         self._end(Outcome.SUCCESS, labels, elapsed)
 
-    def fail(self, outcome: Outcome = Outcome.FAILED) -> None:
-        """The attempt ends without a whole answer; tokens that were reported are counted all the same."""
-        if not self._finished:
+    def fail(self, outcome: Outcome = Outcome.FAILED, status: int = 0) -> None:
+        """The attempt ends without a whole answer; tokens that were reported are counted all the same.
+
+        ``status`` is that of an answer of ours.
+        """
+        if self._outcome is None:
+            self._status = status or self._status
             self._end(outcome, self.labels(), self._context.clock() - self.plan.started)
 
     def _end(self, outcome: Outcome, labels: AttemptLabels, elapsed: float) -> None:
-        self._finished = True
+        self._outcome = outcome
         metrics = self._context.metrics
         if self.usage is not NO_USAGE:
             metrics.tokens(labels, self.usage)
@@ -220,14 +278,14 @@ class Attempt:
 
     def labels(self) -> AttemptLabels:
         plan = self.plan
-        attributes = self._context.options.metric_attributes
+        carried: Iterable[tuple[str, str]] = ()
+        if mapped := self._context.options.metric_attributes:
+            carried = [(attribute, plan.headers[name]) for name, attribute in mapped.items() if name in plan.headers]
         return AttemptLabels(
             operation=plan.operation,
-            provider=PROVIDERS.get(plan.backend.schema.name, plan.backend.name),
+            provider=self.provider,
             original_model=plan.original_model,
             request_model=plan.model,
             response_model=self.response_model,
-            attributes=tuple(
-                (attribute, plan.headers[name]) for name, attribute in attributes.items() if name in plan.headers
-            ),
+            attributes=tuple(carried),
         )

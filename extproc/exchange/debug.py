@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from extproc.exchange import names
 from extproc.exchange.replies import Reply
-from extproc.telemetry.redaction import REDACTED, body_placeholder, redact_headers
+from extproc.telemetry.redaction import REDACTED, redact_headers, redacted_body
 from protos.ext_proc_pb2 import HeaderMutation, HeaderValue, ProcessingRequest, ProcessingResponse
 
 _PATHS = frozenset({":path", names.ORIGINAL_PATH, names.ENVOY_ORIGINAL_PATH})
@@ -25,7 +25,7 @@ def request_fields(request: ProcessingRequest, kind: str, *, secret: frozenset[s
         request: the message.
         kind: its member that is set.
         secret: names of headers, beside the usual ones, whose values are credentials by configuration.
-        redact: keep the content of bodies out.
+        redact: show the shape of bodies without their content.
     """
     if kind.endswith("_headers"):
         message = getattr(request, kind)
@@ -79,4 +79,5 @@ def _value(header: HeaderValue) -> str:
 
 
 def _body(body: bytes, *, redact: bool) -> str:
-    return body_placeholder(body) if redact else body[:_SHOWN_BYTES].decode("utf-8", "replace")
+    # Cut only when the content is out: half of a document could not be read.
+    return redacted_body(body)[:_SHOWN_BYTES] if redact else body[:_SHOWN_BYTES].decode("utf-8", "replace")

@@ -7,6 +7,7 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from extproc.errors import StreamFailure
+from extproc.exchange import names
 from protos.ext_proc_pb2 import HeaderValue, HttpHeaders
 
 HeaderDict = dict[str, str]
@@ -33,7 +34,8 @@ class HeaderChanges:
     def set(self, name: str, value: str) -> None:
         """Set a header, in place of what was set under its name before."""
         key = name.lower()
-        self.sets.pop(key, None)
+        if key in self.sets:
+            del self.sets[key]
         self.sets[key] = (name, value)
 
 
@@ -43,7 +45,8 @@ class _Known(dict[bytes, tuple[str, str]]):
     def __missing__(self, encoded: bytes) -> tuple[str, str]:
         header = HeaderValue.FromString(encoded)
         pair = header.key, (header.raw_value or header.value).decode("utf-8", "replace")
-        if len(encoded) <= _KNOWN_BYTES:
+        # Our own id of a request comes once.
+        if len(encoded) <= _KNOWN_BYTES and pair[0] != names.INTERNAL_REQUEST_ID:
             # Nearly all are met again at once, so forgetting all costs less than minding which one was used last.
             if len(self) >= _KNOWN_HEADERS:
                 self.clear()
@@ -71,7 +74,8 @@ def read_headers(message: HttpHeaders) -> HeaderDict:
     Raises:
         StreamFailure: a header cannot be decoded.
     """
-    listed = message.headers.headers
+    # A slice is a list, which is made at once; to iterate over what the library has takes twice as long.
+    listed = message.headers.headers[:]
     try:
         headers = dict(map(_known.__getitem__, listed))
         if len(headers) < len(listed):

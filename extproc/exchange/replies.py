@@ -42,8 +42,8 @@ _DOUBLE: Final = struct.Struct("<d").pack
 # A number of eight bytes that is still to come: nothing like it is in text, nor in a size.
 _HOLE: Final = b"\xff" * 8
 _NUMBER: Final = b"\x11" + _HOLE
-# Below, every size in the option of a header is one byte.
-_SHORT_HEADER: Final = 0x80 - 4
+# HeaderValueOption.append_action, OVERWRITE_IF_EXISTS_OR_ADD.
+_OVERWRITE: Final = b"\x18\x02"
 
 
 class Reply:
@@ -59,9 +59,12 @@ class Reply:
         return self._data
 
 
-def neutral(kind: str) -> Reply:
-    """The reply that changes nothing. ``kind`` is the member of the request, which the reply has under one name."""
-    return _NEUTRAL[kind]
+def neutral(kind: str, metadata: Metadata | None = None) -> Reply:
+    """The reply that changes nothing, though it may carry metadata.
+
+    ``kind`` is the member of the request, which the reply has under one name.
+    """
+    return Reply(_KINDS[kind] + b"\x00" + _metadata(metadata)) if metadata else _NEUTRAL[kind]
 
 
 def common(
@@ -89,20 +92,20 @@ def common(
     """
     before = _REPLACE if replace else b""
     if (sets or removes) and (mutation := _mutation(sets, removes)):
-        before += b"\x12" + _size(len(mutation)) + mutation
+        before += b"\x12" + _size[len(mutation)] + mutation
     content = b""
     if body is not None:
         content = body
-        bare = b"\x0a" + _size(len(body))
-        before += b"\x1a" + _size(len(bare) + len(body)) + bare
+        bare = b"\x0a" + _size[len(body)]
+        before += b"\x1a" + _size[len(bare) + len(body)] + bare
     after = _CLEAR_ROUTE_CACHE if clear_route_cache else b""
     length = len(before) + len(content) + len(after)
-    head = b"\x0a" + _size(length) if length else b""
+    head = b"\x0a" + _size[length] if length else b""
     tail = _metadata(metadata) if metadata else b""
     if stream_response_body:
         tail += _STREAM_RESPONSE_BODY
     # The body may be large: it is copied once, by the join.
-    return Reply(b"".join((_KINDS[kind], _size(len(head) + length), head, before, content, after, tail)))
+    return Reply(b"".join((_KINDS[kind], _size[len(head) + length], head, before, content, after, tail)))
 
 
 def one_header(kind: str, name: str, value: str, *, removes: tuple[str, ...] = ()) -> Reply:
@@ -117,9 +120,9 @@ def one_header(kind: str, name: str, value: str, *, removes: tuple[str, ...] = (
 
 @lru_cache(maxsize=1024)
 def _around_value(kind: str, name: str, size: int, removes: tuple[str, ...]) -> tuple[bytes, bytes]:
-    key = _header_name(name) + _size(size)
+    before = _before_value(name, size)
     whole = common(kind, sets=[(name, "\0" * size)], removes=removes).SerializeToString()
-    end = whole.index(key) + len(key)
+    end = whole.index(before) + len(before)
     return whole[:end], whole[end + size :]
 
 
@@ -138,50 +141,54 @@ def _before_body(kind: str, size: int) -> bytes:
     return whole[: len(whole) - size]
 
 
-def trailers(kind: str, metadata: Metadata | None) -> Reply:
-    """A reply to trailers, which may still carry metadata."""
-    return Reply(_KINDS[kind] + b"\x00" + _metadata(metadata)) if metadata else neutral(kind)
-
-
-def immediate(status: int, body: bytes, *, content_type: str | None, grpc_status: int) -> Reply:
+def immediate(
+    status: int, body: bytes, *, content_type: str | None, grpc_status: int, metadata: Metadata | None = None
+) -> Reply:
     """An answer to the client instead of a request to a backend (contract 3.13)."""
-    code = b"\x08" + _size(status)
-    message = b"\x0a" + _size(len(code)) + code
+    code = b"\x08" + _size[status]
+    message = b"\x0a" + _size[len(code)] + code
     if content_type is not None:
         headers = _mutation([("content-type", content_type), ("content-length", str(len(body)))], ())
-        message += b"\x12" + _size(len(headers)) + headers
+        message += b"\x12" + _size[len(headers)] + headers
     if body:
-        message += b"\x1a" + _size(len(body)) + body
-    grpc = b"\x08" + _size(grpc_status) if grpc_status else b""
-    message += b"\x22" + _size(len(grpc)) + grpc
-    return Reply(_IMMEDIATE + _size(len(message)) + message)
+        message += b"\x1a" + _size[len(body)] + body
+    grpc = b"\x08" + _size[grpc_status] if grpc_status else b""
+    message += b"\x22" + _size[len(grpc)] + grpc
+    tail = _metadata(metadata) if metadata else b""
+    return Reply(_IMMEDIATE + _size[len(message)] + message + tail)
 
 
-def client_error(error: ClientError, body: bytes) -> Reply:
-    return immediate(error.status, body, content_type="application/json", grpc_status=error.grpc_status)
+def client_error(error: ClientError, body: bytes, metadata: Metadata | None = None) -> Reply:
+    return immediate(
+        error.status, body, content_type="application/json", grpc_status=error.grpc_status, metadata=metadata
+    )
 
 
 def _mutation(sets: Iterable[tuple[str, str]], removes: Iterable[str]) -> bytes:
-    fields = [_known_header(name, value) if name in _RECURRING else _set_header(name, value) for name, value in sets]
-    fields += map(_remove_header, removes)
-    return b"".join(fields)
+    fields = b""
+    for name, value in sets:
+        fields += _known_header(name, value) if name in _RECURRING else _set_header(name, value)
+    return fields + _remove_headers(tuple(removes)) if removes else fields
 
 
+# The same for nearly all requests to a backend.
 @lru_cache(maxsize=1024)
-def _remove_header(name: str) -> bytes:
-    raw = name.encode()
-    return b"\x12" + _size(len(raw)) + raw
+def _remove_headers(names: tuple[str, ...]) -> bytes:
+    return b"".join([b"\x12" + _sized(name.encode()) for name in names])
 
 
 def _set_header(name: str, value: str) -> bytes:
-    key, raw = _header_name(name), value.encode()
-    length = len(key) + 1 + len(raw)
-    # HeaderMutation.set_headers, HeaderValueOption.header, and its append_action, OVERWRITE_IF_EXISTS_OR_ADD.
-    if length < _SHORT_HEADER:
-        return b"\x0a%c\x0a%c%b%c%b\x18\x02" % (length + 4, length, key, len(raw), raw)
-    header = key + _size(len(raw)) + raw
-    option = b"\x0a" + _size(len(header)) + header + b"\x18\x02"
-    return b"\x0a" + _size(len(option)) + option
+    raw = value.encode()
+    return _before_value(name, len(raw)) + raw + _OVERWRITE
+
+
+# Names come from the configuration; those of a client's headers, which a retry may restore, are forgotten again.
+@lru_cache(maxsize=1024)
+def _before_value(name: str, size: int) -> bytes:
+    """What goes before a ``raw_value`` of so many bytes: HeaderMutation.set_headers, HeaderValueOption.header."""
+    fields = b"\x0a" + _sized(name.encode()) + b"\x1a" + _size[size]
+    header = b"\x0a" + _size[len(fields) + size] + fields
+    return b"\x0a" + _size[len(header) + size + len(_OVERWRITE)] + header
 
 
 # Headers with few values, none of them a secret: they need not be written anew for every request.
@@ -192,32 +199,31 @@ _RECURRING: Final = frozenset(
 _known_header = lru_cache(maxsize=4096)(_set_header)
 
 
-# Names come from the configuration; those of a client's headers, which a retry may restore, are forgotten again.
-@lru_cache(maxsize=1024)
-def _header_name(name: str) -> bytes:
-    """The key of a header, and the field of its ``raw_value``."""
-    raw = name.encode()
-    return b"\x0a" + _size(len(raw)) + raw + b"\x1a"
-
-
 def _metadata(values: Metadata) -> bytes:
-    numbers = [value for value in values.values() if not isinstance(value, str)]
-    texts = tuple([(key, value if isinstance(value, str) else None) for key, value in values.items()])
-    encoded, *rest = _around_numbers(texts)
-    for number, piece in zip(numbers, rest, strict=True):
-        encoded += _DOUBLE(number) + piece
-    return encoded
+    texts: list[str | None] = []
+    numbers = []
+    for value in values.values():
+        if isinstance(value, str):
+            texts.append(value)
+        else:
+            texts.append(None)
+            numbers.append(_DOUBLE(value))
+    return _around_numbers(tuple(values), tuple(texts)) % tuple(numbers)
 
 
 # The same few models, backends and routes come again and again; what a client makes up is forgotten again.
 @lru_cache(maxsize=4096)
-def _around_numbers(values: tuple[tuple[str, str | None], ...]) -> list[bytes]:
-    """Metadata without its numbers, which ``None`` stands for: what goes before, between and after them."""
+def _around_numbers(keys: tuple[str, ...], texts: tuple[str | None, ...]) -> bytes:
+    """Metadata with ``%b`` in place of each number, which ``None`` stands for."""
     fields = b"".join(
-        [_map_entry(key, _NUMBER if text is None else b"\x1a" + _sized(text.encode())) for key, text in values]
+        [
+            _map_entry(key, _NUMBER if text is None else b"\x1a" + _sized(text.encode()))
+            for key, text in zip(keys, texts, strict=True)
+        ]
     )
     entry = _NAMESPACE + b"\x12" + _sized(b"\x2a" + _sized(fields))
-    return (_DYNAMIC_METADATA + _sized(b"\x0a" + _sized(entry))).split(_HOLE)
+    encoded = _DYNAMIC_METADATA + _sized(b"\x0a" + _sized(entry))
+    return encoded.replace(b"%", b"%%").replace(_HOLE, b"%b")
 
 
 def _map_entry(key: str, value: bytes) -> bytes:
@@ -227,19 +233,25 @@ def _map_entry(key: str, value: bytes) -> bytes:
 
 def _sized(content: bytes) -> bytes:
     """A field without its number and type."""
-    return _size(len(content)) + content
+    return _size[len(content)] + content
 
 
-@lru_cache(maxsize=4096)
-def _size(number: int) -> bytes:
-    """A number as a varint."""
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
+class _Sizes(dict[int, bytes]):
+    """Numbers as varints; the lower ones are kept."""
 
+    def __missing__(self, number: int) -> bytes:
+        encoded, rest = bytearray(), number
+        while rest > 0x7F:
+            encoded.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        encoded.append(rest)
+        if number < _KNOWN_SIZES:
+            self[number] = bytes(encoded)
+        return bytes(encoded)
+
+
+_KNOWN_SIZES: Final = 4096
+_size: Final = _Sizes()
 
 _NAMESPACE: Final = b"\x0a" + _sized(names.METADATA_NAMESPACE.encode())
 _NEUTRAL: Final = {kind: Reply(tag + b"\x00") for kind, tag in _KINDS.items()}

@@ -19,7 +19,9 @@ from extproc.exchange.context import ExchangeContext
 from extproc.exchange.headers import HeaderDict
 from extproc.exchange.replies import Metadata, Reply
 from extproc.formats.encoding import DecodeError, Decoder, decoder_for
+from extproc.telemetry.tracing.base import Span
 from extproc.translate.base import TranslatedResponse
+from extproc.translate.observe import named_error
 from extproc.usage import NO_USAGE
 from protos.ext_proc_pb2 import STREAMED
 
@@ -36,14 +38,22 @@ class ResponseExchange:
         streamed: the body comes piece by piece, and the client has the headers already.
     """
 
-    def __init__(self, context: ExchangeContext, attempt: Attempt, headers: HeaderDict, body_mode: int | None) -> None:
+    def __init__(
+        self,
+        context: ExchangeContext,
+        attempt: Attempt,
+        headers: HeaderDict,
+        body_mode: int | None,
+        span: Span | None = None,
+    ) -> None:
         self.streamed = body_mode == STREAMED
         self._context = context
         self._attempt = attempt
+        self._span = span
         self._headers = headers
         self._status = headers.get(":status", "")
         self._successful = len(self._status) == 3 and self._status.startswith("2")
-        attempt.headers_came(self._status)
+        attempt.headers_came(status_code(self._status))
         self._decoder: Decoder | None = None
         # Whether the body can be read; if not, it passes untouched and unmetered.
         self._readable = True
@@ -61,13 +71,15 @@ class ResponseExchange:
         if not self._successful:
             if (auth := self._attempt.plan.backend.auth) is not None:
                 auth.refused(self._headers, self._context.now())
+            # Once more: of an attempt that failed to connect, Envoy may not have taken what was said at its start.
+            named = self._attempt.names()
             if end_of_stream:
                 self._finish()
             elif self._holds_error:
                 # An Envoy that streams bodies sends the headers now; the error that follows will be another one.
                 untrue = self._untrue_of_a_stream(rewritten=True)
-                return replies.common("response_headers", sets=_JSON, removes=untrue)
-            return replies.neutral("response_headers")
+                return replies.common("response_headers", sets=_JSON, removes=untrue, metadata=named)
+            return replies.neutral("response_headers", named)
         translator = self._attempt.translator
         sets = translator.response_headers(self._headers)
         if end_of_stream:
@@ -107,9 +119,7 @@ class ResponseExchange:
         if self._decoder is None:
             self._readable = False
             self._context.metrics.unknown_encoding(coding)
-            _log.warning(
-                "response in an unknown content coding", coding=coding, request_id=self._attempt.plan.request_id
-            )
+            _log.warning("response in an unknown content coding", coding=coding, **self._attempt.log_fields())
 
     def body(self, piece: bytes, *, end_of_stream: bool) -> Reply:
         if self._told:
@@ -137,9 +147,9 @@ class ResponseExchange:
         failed = bool(result.failure) and not self._failure
         if failed:
             self._failure = result.failure
-            _log.warning(
-                "the backend's stream has failed", failure=result.failure, request_id=self._attempt.plan.request_id
-            )
+            _log.warning("the backend's stream has failed", failure=result.failure, **self._attempt.log_fields())
+        if result.unknown_stop:
+            self._attempt.stopped_strangely(result.unknown_stop)
         return self._attempt.answered(result.usage, result.model) or failed
 
     def _translate(self, piece: bytes, *, end_of_stream: bool) -> TranslatedResponse:
@@ -157,10 +167,17 @@ class ResponseExchange:
         if end_of_stream:
             self._check_coding_end()
         try:
-            return attempt.translator.response_body(data, end_of_stream=end_of_stream)
+            result = attempt.translator.response_body(data, end_of_stream=end_of_stream)
         except UnreadableAnswer:
             attempt.fail()
             raise
+        self._show(data, result)
+        return result
+
+    def _show(self, data: bytes, result: TranslatedResponse) -> None:
+        """Tell the span what the client reads."""
+        if self._span is not None:
+            self._span.piece(data if result.body is None else result.body)
 
     def _unreadable(self, reason: str) -> None:
         """The body cannot be decoded: let it pass, unless the client is to have another one.
@@ -169,7 +186,7 @@ class ResponseExchange:
             StreamFailure: pieces were sent decoded, and the next cannot be; ending the stream shows it.
             UnreadableAnswer: the backend's own body means nothing to the client.
         """
-        _log.warning("response body cannot be decoded", error=reason, request_id=self._attempt.plan.request_id)
+        _log.warning("response body cannot be decoded", error=reason, **self._attempt.log_fields())
         self._readable = False
         translator = self._attempt.translator
         if self.streamed and (translator.rewrites_stream or translator.rebuilds_body):
@@ -185,7 +202,7 @@ class ResponseExchange:
             try:
                 self._decoder.finish()
             except DecodeError as error:
-                _log.warning("response body ends early", error=str(error), request_id=self._attempt.plan.request_id)
+                _log.warning("response body ends early", error=str(error), **self._attempt.log_fields())
 
     def _error_piece(self, piece: bytes, *, whole: bool) -> Reply:
         """An error is translated as a whole; one in pieces that means something to the client passes."""
@@ -196,6 +213,7 @@ class ResponseExchange:
                 self._finish()
             return replies.neutral("response_body")
         result = TranslatedResponse()
+        data = b""
         if self._readable:
             try:
                 data = piece
@@ -206,11 +224,12 @@ class ResponseExchange:
                 self._unreadable(str(error))
             else:
                 result = self._attempt.translator.response_error(self._status, self._headers, data)
+                self._show(data, result)
         if result.recovered:
             self._attempt.succeed()
-        else:
-            self._finish()
-        return self._body_reply(result)
+            return self._body_reply(result)
+        self._finish()
+        return self._body_reply(result, _error_metadata(data if result.body is None else result.body))
 
     def _held_error(self, piece: bytes, *, whole: bool) -> Reply:
         """Tell of an error in pieces as soon as it is whole.
@@ -229,12 +248,13 @@ class ResponseExchange:
         data = b"".join(self._held)
         self._held.clear()
         result = self._attempt.translator.response_error(self._status, self._headers, data)
+        self._show(data, result)
         self._finish()
-        return self._body_reply(result)
+        return self._body_reply(result, _error_metadata(data if result.body is None else result.body))
 
     def _body_reply(self, result: TranslatedResponse, metadata: Metadata | None = None) -> Reply:
         if result.body is None:
-            return replies.common("response_body", metadata=metadata) if metadata else replies.neutral("response_body")
+            return replies.neutral("response_body", metadata)
         if self.streamed:
             if metadata is None:
                 return replies.piece("response_body", result.body)
@@ -257,7 +277,7 @@ class ResponseExchange:
             self._read_to_the_end()
         self._complete = True
         self._finish()
-        return replies.trailers("response_trailers", self._metadata() if self._successful else None)
+        return replies.neutral("response_trailers", self._metadata() if self._successful else None)
 
     def close(self) -> None:
         """The stream is over. Without an end of the body, either trailers came or the client went away."""
@@ -296,17 +316,24 @@ class ResponseExchange:
         values: Metadata = dict(attempt.costs())
         if self._failure:
             values["response_error"] = self._failure
-        values["model_name_override"] = plan.model
-        if plan.backend.name:
-            values["ai_service_backend_name"] = plan.backend.short_name
-        if plan.route:
-            values["route_name"] = plan.route
+        values |= attempt.names()
         if attempt.response_model:
             values["response_model"] = attempt.response_model
         if plan.stream:
             values["token_latency_ttft"] = int((attempt.time_to_first_token or 0) * 1000)
             values["token_latency_itl"] = attempt.time_per_output_token * 1000
         return values
+
+
+def _error_metadata(body: bytes) -> Metadata | None:
+    """What access logs are told of the error that the client reads."""
+    name = named_error(body)
+    return {"response_error": name} if name else None
+
+
+def status_code(text: str) -> int:
+    """The value of ``:status``; 0 for what is none."""
+    return int(text) if len(text) == 3 and text.isdecimal() else 0
 
 
 def _is_document(pieces: list[bytes]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import lru_cache
+from typing import Final, Literal
 
 import msgspec
 import structlog
@@ -14,9 +15,12 @@ from extproc.exchange import names, replies
 from extproc.exchange.attempt import Attempt, Outcome
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.headers import HeaderChanges, HeaderDict
-from extproc.exchange.replies import Reply
-from extproc.exchange.response import ResponseExchange
+from extproc.exchange.replies import Metadata, Reply
+from extproc.exchange.response import ResponseExchange, status_code
 from extproc.runtime import Runtime
+from extproc.telemetry.tracing.base import Ending, Span, TracedRequest, Tracer
+from extproc.translate.observe import named_error
+from extproc.usage import NO_USAGE
 from filter_config.checks import INTERNAL_PREFIX, is_protected
 from protos.ext_proc_pb2 import (
     BUFFERED,
@@ -75,6 +79,7 @@ class RouterExchange:
         self._touched: set[str] = set()
         self._local_reply = False
         self._response: ResponseExchange | None = None
+        self._span: Span | None = None
 
     # Request
 
@@ -83,7 +88,7 @@ class RouterExchange:
             raise MalformedRequest("the request has no body")
         self._check_size(self._content_length() or 0)
         # Only the gateway writes these; a client's copy could steer routing or reach a provider.
-        forged = [name for name in self._headers if name.startswith(INTERNAL_PREFIX)]
+        forged = [name for name in self._headers if INTERNAL_PREFIX in name and name.startswith(INTERNAL_PREFIX)]
         for name in forged:
             del self._headers[name]
         removes = tuple([name for name in forged if name != names.INTERNAL_REQUEST_ID])
@@ -111,8 +116,9 @@ class RouterExchange:
             if self._request_mode is not None:
                 raise
             return replies.neutral("request_body")
+        reply = self._route_on(self._request)
         self._pieces.clear()
-        return self._route_on(self._request)
+        return reply
 
     def request_trailers(self) -> Reply:
         """Trailers end a streamed body whose last piece could not say so."""
@@ -150,7 +156,23 @@ class RouterExchange:
         headers = self._headers
         headers[names.MODEL] = model
         headers[names.ORIGINAL_PATH] = headers[names.ENVOY_ORIGINAL_PATH] = path
-        return _routing_reply(model, path)
+        if self._context.tracer is not None:
+            return _routing_reply(model, path, self._start_span(self._context.tracer, request))
+        return _known_routing_reply(model, path, ())
+
+    def _start_span(self, tracer: Tracer, request: ParsedRequest) -> tuple[tuple[str, str], ...]:
+        """Begin the span of this request; gives the headers by which the backend can go on with the trace."""
+        traced = TracedRequest(
+            operation=self.endpoint.operation,
+            model=request.model,
+            stream=request.stream,
+            body=b"".join(self._pieces),
+            content_type=self._headers.get("content-type", ""),
+            headers=self._headers,
+        )
+        headers, self._span = tracer.start(traced)
+        self._headers.update(headers)
+        return headers
 
     def _content_length(self) -> int | None:
         declared = self._headers.get("content-length", "")
@@ -164,10 +186,24 @@ class RouterExchange:
         if limit and size > limit:
             raise RequestTooLarge(limit)
 
-    def refuse(self) -> None:
-        """The client has been answered; what still comes of its request is not read."""
+    def refuse(self, status: int, body: bytes) -> None:
+        """The client has been answered with ``body``; what still comes of its request is not read."""
+        if self._span is not None:
+            self._span.refused(status, body)
+        self._unattempted(status, "processor")
         self._refused = True
         self._pieces.clear()
+
+    def _unattempted(self, status: int, by: Literal["processor", "envoy"]) -> None:
+        """Account for an answer if no backend was asked, and if it is the first answer."""
+        if self._attempt is None and not self._refused and not self._local_reply:
+            self._context.unattempted(
+                status,
+                by=by,
+                operation=self.endpoint.operation,
+                model=self._headers.get(names.MODEL, ""),
+                request_id=self.request_id,
+            )
 
     # Attempts
 
@@ -188,13 +224,28 @@ class RouterExchange:
             self._attempt.fail(Outcome.RETRIED)
         self.attempts += 1
         self._attempt = attempt
+        if self._span is not None:
+            self._span.bound(attempt.provider)
         self._local_reply = False
 
-    def answered_locally(self) -> None:
+    def answered_locally(self, status: int) -> None:
         """The attempt is answered by us: that answer comes back through this stream and must pass as it is."""
+        self._unattempted(status, "processor")
         self._local_reply = True
         if self._attempt is not None:
-            self._attempt.fail(Outcome.REFUSED)
+            self._attempt.fail(Outcome.REFUSED, status)
+
+    def log_fields(self) -> dict[str, str]:
+        """Whose problem a log line is about, as far as it is known."""
+        if self._attempt is not None:
+            return self._attempt.log_fields()
+        return {"request_id": self.request_id, "model": self._headers.get(names.MODEL, "")}
+
+    def failure(self, body: bytes) -> Metadata:
+        """What access logs are told of an error of ours, of which the client is told by ``body``."""
+        attempt = self._attempt
+        values = self._context.options.logged(self._headers) if attempt is None else attempt.introduction()
+        return values | {"response_error": named_error(body)}
 
     def failed(self) -> None:
         """A fault of ours has ended the request."""
@@ -236,17 +287,23 @@ class RouterExchange:
     # Response
 
     def response_headers(self, message: HttpHeaders, headers: HeaderDict) -> Reply:
+        if self._attempt is None:
+            self._unattempted(status_code(headers.get(":status", "")), "envoy")
         # From here on Envoy cannot retry, so the request's bytes are not needed any more.
         self._request = None
         self._refused = True
         self.awaits_response = False
+        if self._span is not None:
+            self._span.answered(status_code(headers.get(":status", "")))
         if self._attempt is None or self._local_reply or self._attempt.finished:
             return replies.neutral("response_headers")
-        self._response = ResponseExchange(self._context, self._attempt, headers, self._response_mode)
+        self._response = ResponseExchange(self._context, self._attempt, headers, self._response_mode, self._span)
         return self._response.headers(end_of_stream=message.end_of_stream)
 
     def response_body(self, message: HttpBody) -> Reply:
         if self._response is None:
+            if self._span is not None:
+                self._span.piece(message.body)
             return replies.neutral("response_body")
         return self._response.body(message.body, end_of_stream=message.end_of_stream)
 
@@ -269,16 +326,33 @@ class RouterExchange:
         elif self._attempt is not None:
             # Every failure of a backend comes back as response headers; without them, the client has left.
             self._attempt.fail(Outcome.CLIENT_CANCELLED)
+        self._end_span()
+
+    def _end_span(self) -> None:
+        """Here and nowhere else, so that every span ends, and once (quirks Q37 and Q38)."""
+        span, attempt = self._span, self._attempt
+        if span is None:
+            return
+        self._span = None
+        if attempt is None or self._local_reply:
+            span.end(NO_USAGE, "", "cancelled" if self.awaits_response else "complete")
+        else:
+            span.end(attempt.usage, attempt.response_model, _ENDINGS.get(attempt.outcome, "failed"))
 
     def error_body(self, error: ClientError) -> bytes:
         return self.endpoint.error_body(error)
 
 
-# Models and paths are few; what a client makes up is forgotten again.
-@lru_cache(maxsize=1024)
-def _routing_reply(model: str, path: str) -> Reply:
-    routing = [(names.MODEL, model), (names.ORIGINAL_PATH, path), (names.ENVOY_ORIGINAL_PATH, path)]
+_ENDINGS: Final[dict[Outcome | None, Ending]] = {Outcome.SUCCESS: "complete", Outcome.CLIENT_CANCELLED: "cancelled"}
+
+
+def _routing_reply(model: str, path: str, trace: tuple[tuple[str, str], ...]) -> Reply:
+    routing = [(names.MODEL, model), (names.ORIGINAL_PATH, path), (names.ENVOY_ORIGINAL_PATH, path), *trace]
     return replies.common("request_body", sets=routing, clear_route_cache=True)
+
+
+# Models and paths are few; what a client makes up is forgotten again.
+_known_routing_reply = lru_cache(maxsize=1024)(_routing_reply)
 
 
 def _is_truncated(error: MalformedRequest) -> bool:

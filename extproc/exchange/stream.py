@@ -23,6 +23,7 @@ from extproc.exchange.upstream import UpstreamExchange
 from extproc.runtime import Runtime
 from extproc.telemetry.ledger import Ledger
 from extproc.telemetry.metrics import Metrics
+from extproc.telemetry.tracing.base import Tracer
 from protos.ext_proc_pb2 import FULL_DUPLEX_STREAMED, GRPC, ProcessingRequest
 
 _log = structlog.get_logger(__name__)
@@ -47,6 +48,7 @@ class Processor:
         metrics: Metrics,
         options: ExchangeOptions | None = None,
         ledger: Ledger | None = None,
+        tracer: Tracer | None = None,
         clock: Callable[[], float] = time.perf_counter,
         now: Callable[[], float] = time.time,
         ids: Callable[[], str] = new_id,
@@ -57,6 +59,7 @@ class Processor:
             metrics=metrics,
             options=options or ExchangeOptions(),
             ledger=ledger,
+            tracer=tracer,
             clock=clock,
             now=now,
             new_id=ids,
@@ -125,14 +128,14 @@ class Stream:
             raise StreamFailure(StreamFailure.UNKNOWN, "error processing request message: unknown request type: none")
         try:
             reply = handler(self, request)
-            if context.options.debug:
-                self._debug(request, kind, reply)
         except ClientError as error:
-            reply = self._refuse(error)
+            reply = self._refuse(error, request)
         except StreamFailure:
             raise
         except Exception as error:  # noqa: BLE001 - whatever one stream does must not end the process
-            reply = self._fault(kind, error)
+            reply = self._fault(kind, error, request)
+        if context.options.debug:
+            self._debug(request, kind, reply)
         context.metrics.message(self._level or ROUTER, kind, context.clock() - started)
         return None if request.observability_mode else reply
 
@@ -157,9 +160,14 @@ class Stream:
         runtime = owner.runtime if owner else self._context.runtime
         secret = runtime.secret_headers if runtime else frozenset[str]()
         redact = self._context.options.redact
-        received = debug.request_fields(request, kind, secret=secret, redact=redact)
+        try:
+            received = debug.request_fields(request, kind, secret=secret, redact=redact)
+            answered = debug.reply_fields(reply, secret=secret, redact=redact)
+        except Exception:  # noqa: BLE001 - a line that cannot be written must not cost the client its answer
+            _log.exception("fault while preparing a debug line", kind=kind, **who)
+            return
         _log.debug("message received", kind=kind, **who, **received)
-        _log.debug("message answered", kind=kind, **who, **debug.reply_fields(reply, secret=secret, redact=redact))
+        _log.debug("message answered", kind=kind, **who, **answered)
 
     # Request headers
 
@@ -217,6 +225,7 @@ class Stream:
 
     def _unknown_path(self, path: str) -> Reply:
         text = f"unsupported path: {path}"
+        self._context.unattempted(404, by="processor")
         self.end = StreamFailure(StreamFailure.NOT_FOUND, text)
         return replies.immediate(404, text.encode(), content_type=None, grpc_status=StreamFailure.NOT_FOUND)
 
@@ -268,33 +277,43 @@ class Stream:
 
     # Errors
 
-    def _refuse(self, error: ClientError) -> Reply:
+    def _refuse(self, error: ClientError, request: ProcessingRequest) -> Reply:
         """Answer the client, in the error shape of its API."""
         owner = self._router or self._upstream_of
+        body = owner.error_body(error) if owner else client_error_body(error)
         if self._router is not None:
-            self._router.refuse()
+            self._router.refuse(error.status, body)
         elif owner is not None:
-            owner.answered_locally()
-        _log.info(
-            "request refused", status=error.status, reason=str(error), request_id=owner.request_id if owner else ""
-        )
-        return replies.client_error(error, owner.error_body(error) if owner else client_error_body(error))
+            owner.answered_locally(error.status)
+        else:
+            self._context.unattempted(error.status, by="processor")
+        _log.info("request refused", status=error.status, reason=str(error), **_whose(owner, request))
+        return replies.client_error(error, body, owner.failure(body) if owner else None)
 
-    def _fault(self, kind: str, error: Exception) -> Reply:
+    def _fault(self, kind: str, error: Exception, request: ProcessingRequest) -> Reply:
         """Something that must not happen: the log gets the cause, the client an id to ask about."""
         fault_id = self._context.new_id()
         owner = self._router or self._upstream_of
-        request_id = owner.request_id if owner else ""
+        whose = _whose(owner, request)
         if isinstance(error, UnmatchedAttempt):
-            _log.error("attempt cannot be matched", error=str(error), fault_id=fault_id, request_id=request_id)
+            _log.error("attempt cannot be matched", error=str(error), fault_id=fault_id, **whose)
         else:
-            _log.error("fault", kind=kind, level=self._level, fault_id=fault_id, request_id=request_id, exc_info=error)
+            _log.error("fault", kind=kind, level=self._level, fault_id=fault_id, exc_info=error, **whose)
         if owner is not None:
             owner.failed()
         if kind.startswith("response") and owner is not None and owner.response_started:
             # The client has its status already; only the end of the stream can tell it.
             raise StreamFailure(StreamFailure.INTERNAL, f"internal error, id {fault_id}") from error
-        return self._refuse(InternalFault(fault_id))
+        return self._refuse(InternalFault(fault_id), request)
+
+
+def _whose(owner: RouterExchange | None, request: ProcessingRequest) -> dict[str, str]:
+    """Whose problem a log line is about; a request that has not been taken is known by its headers alone."""
+    if owner is not None:
+        return owner.log_fields()
+    if not request.HasField("request_headers"):
+        return {"request_id": ""}
+    return {"request_id": read_headers(request.request_headers).get(names.REQUEST_ID, "")}
 
 
 def _body_modes(request: ProcessingRequest) -> BodyModes:

@@ -17,10 +17,12 @@ from extproc.exchange.headers import HeaderChanges, HeaderDict
 from extproc.exchange.replies import Metadata, Reply
 from extproc.exchange.router import RouterExchange
 from extproc.formats import encoding
+from extproc.mutation import NO_HEADER_MUTATION
 from extproc.runtime import Runtime, RuntimeBackend, short_backend_name
 from extproc.telemetry.redaction import is_sensitive_header
 from extproc.translate.base import Target
 from extproc.translate.table import translator_for
+from filter_config.model import VersionedAPISchema
 from protos.ext_proc_pb2 import ProcessingRequest
 
 _log = structlog.get_logger(__name__)
@@ -31,6 +33,20 @@ _CONTENT_LENGTH = "content_length"
 
 # Clients send few different values; what a stranger makes up is forgotten again.
 _acceptable = lru_cache(maxsize=256)(encoding.acceptable)
+
+_UNKNOWN = "it is in no filter config"
+
+
+def _unknown(name: str) -> RuntimeBackend:
+    """Stands for a backend that is in no filter config, so that its refusal is accounted for as others are."""
+    return RuntimeBackend(
+        name=name,
+        short_name=short_backend_name(name),
+        schema=VersionedAPISchema(),
+        model_override="",
+        headers=NO_HEADER_MUTATION,
+        fault=_UNKNOWN,
+    )
 
 
 class UpstreamExchange:
@@ -48,7 +64,7 @@ class UpstreamExchange:
         """
         started = self._context.clock()
         router = self._router
-        runtime, backend = self._backend(chosen.backend)
+        runtime, backend = self._find(chosen.backend)
         headers = router.restored(received)
         headers.pop(names.UPSTREAM_HOST, None)
         if chosen.host:
@@ -71,6 +87,7 @@ class UpstreamExchange:
         )
         attempt = Attempt(self._context, plan)
         router.bind(attempt)
+        self._check(backend)
         target = Target(
             schema=backend.schema,
             model_override=backend.model_override,
@@ -85,7 +102,7 @@ class UpstreamExchange:
         attempt.prepared = self._context.clock() - started
         return reply
 
-    def _backend(self, name: str) -> tuple[Runtime, RuntimeBackend]:
+    def _find(self, name: str) -> tuple[Runtime, RuntimeBackend]:
         """The backend, from the config that the request started with, else from the live one.
 
         Envoy may learn of a route before, and forget it after, this process does; a request in flight keeps its
@@ -93,14 +110,19 @@ class UpstreamExchange:
         """
         for runtime in (self._router.runtime, self._context.runtime):
             if runtime is not None and (backend := runtime.backends.get(name)) is not None:
-                if backend.fault is not None:
-                    _log.error("backend is disabled", backend=name, fault=backend.fault)
-                    raise BackendUnavailable(
-                        f"backend {backend.short_name} is disabled by a fault in its configuration"
-                    )
                 return runtime, backend
-        _log.error("unknown backend", backend=name, request_id=self._router.request_id)
-        raise BackendUnavailable(f"unknown backend: {short_backend_name(name)}")
+        return self._router.runtime, _unknown(name)
+
+    def _check(self, backend: RuntimeBackend) -> None:
+        """Refuse a backend that cannot be used; only when the attempt is bound, so that it is accounted for."""
+        if backend.fault is None:
+            return
+        request_id = self._router.request_id
+        if backend.fault is _UNKNOWN:
+            _log.error("unknown backend", backend=backend.name, request_id=request_id)
+            raise BackendUnavailable(f"unknown backend: {backend.short_name}")
+        _log.error("backend is disabled", backend=backend.name, fault=backend.fault, request_id=request_id)
+        raise BackendUnavailable(f"backend {backend.short_name} is disabled by a fault in its configuration")
 
     def _request(self, message: ProcessingRequest, attempt: Attempt, request: ParsedRequest) -> Reply:
         plan = attempt.plan
@@ -160,11 +182,7 @@ class UpstreamExchange:
         # Also for a body that goes on as it came, if it came in chunks: providers refuse these.
         if replace or "content-length" not in attempt.plan.headers:
             values[_CONTENT_LENGTH] = len(body)
-        if attempt.plan.backend.name:
-            values["backend_name"] = attempt.plan.backend.name
-        for name, attribute in self._context.options.log_attributes.items():
-            if value := attempt.plan.headers.get(name):
-                values[attribute] = value
+        values |= attempt.introduction()
         return replies.common(
             "request_headers",
             sets=changes.sets.values(),

@@ -1,21 +1,24 @@
 """Counters, gauges and histograms that cost a fraction of a microsecond to record.
 
 A request records some twenty values. ``prometheus_client``'s own instruments take a lock and walk the buckets, 1 to
-2.3 µs each; these belong to one event loop, need no lock and find the bucket by bisection, 0.2 µs. They are ordinary
-collectors of a ``prometheus_client`` registry, so everything that reads a registry can read them.
+2.3 µs each; these belong to one event loop, need no lock and put values into buckets many at a time, 0.1 µs. They are
+ordinary collectors of a ``prometheus_client`` registry, so everything that reads a registry can read them.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from prometheus_client import Metric
 from prometheus_client.registry import Collector
 
 from extproc.golang import format_float
 from extproc.telemetry.snapshot import Labels
+
+# Values of a series that wait to be put into buckets; there may be thousands of series.
+_BATCH: Final = 64
 
 
 class Value:
@@ -31,23 +34,58 @@ class Value:
 
 
 class Distribution:
-    """One series of a histogram."""
+    """One series of a histogram.
 
-    __slots__ = ("bounds", "counts", "total")
+    Attributes:
+        counts: how many values each bucket has.
+        total: the sum of all values.
+    """
+
+    __slots__ = ("_bounds", "_counts", "_new", "_total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.total: float = 0
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._total: float = 0
+        self._new: list[float] = []
 
     def observe(self, value: float) -> None:
-        # A value on a boundary belongs to the bucket that ends there.
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.total += value
+        new = self._new
+        new.append(value)
+        if len(new) == _BATCH:
+            self._sort_in()
+
+    def add(self, counts: Iterable[int], total: float) -> None:
+        """Add what another series of the same buckets has."""
+        self._counts = [own + other for own, other in zip(self._counts, counts, strict=True)]
+        self._total += total
+
+    @property
+    def counts(self) -> Sequence[int]:
+        self._sort_in()
+        return self._counts
+
+    @property
+    def total(self) -> float:
+        self._sort_in()
+        return self._total
 
     @property
     def count(self) -> int:
         return sum(self.counts)
+
+    def _sort_in(self) -> None:
+        new, counts = self._new, self._counts
+        self._total = sum(new, self._total)
+        new.sort()
+        below = 0
+        for bucket, bound in enumerate(self._bounds):
+            # A value on a boundary belongs to the bucket that ends there.
+            reached = bisect_right(new, bound, below)
+            counts[bucket] += reached - below
+            below = reached
+        counts[-1] += len(new) - below
+        new.clear()
 
 
 class Scalars(Collector):
@@ -133,9 +171,7 @@ class Histogram(Collector):
     def absorb(self, values: Iterable[tuple[Labels, tuple[int, ...], float]]) -> None:
         """Add what another process has observed, in the same buckets."""
         for labels, counts, total in values:
-            series = self.series(labels)
-            series.counts = [own + other for own, other in zip(series.counts, counts, strict=True)]
-            series.total += total
+            self.series(labels).add(counts, total)
 
     def collect(self) -> Iterator[Metric]:
         if not self._series:

@@ -43,7 +43,7 @@ _BOUNDS: Final = tuple(_SHORTEST * 2 ** (step / _STEPS_PER_DOUBLING) for step in
 
 
 class Entry(Struct, frozen=True, array_like=True):
-    """An attempt at a backend that has ended.
+    """An attempt at a backend that has ended, or a request that was answered before there was one.
 
     Attributes:
         at: when it ended, in seconds since 1970.
@@ -53,7 +53,7 @@ class Entry(Struct, frozen=True, array_like=True):
         route: its name, or empty.
         operation: ``gen_ai.operation.name``.
         outcome: how it ended, a value of ``exchange.attempt.Outcome``.
-        status: HTTP status of the backend; 0 where it sent none.
+        status: HTTP status of the backend, or of who answered in its place; 0 without an answer.
         seconds: how long it took.
         prepared: seconds until its request was ready for the backend; None if it never was.
         headers: seconds until the backend's headers came; None if they did not.
@@ -83,6 +83,15 @@ class Entry(Struct, frozen=True, array_like=True):
     cached: int
     output: int
     reasoning: int
+
+    @classmethod
+    def unattempted(cls, at: float, model: str, operation: str, status: int, request_id: str) -> Entry:
+        """A request that was answered before a backend was asked: it has no backend, and took no time of one."""
+        return cls(
+            *(at, model, model, "", "", operation, "refused", status),
+            *(0.0, None, None, None, False, request_id),
+            *({}, 0, 0, 0, 0),
+        )
 
 
 class Tally(Struct, array_like=True):
@@ -201,7 +210,7 @@ class Ledger:
         self._since = self._until = 0.0
 
     def record(self, entry: Entry) -> None:
-        """Count an attempt that has ended."""
+        """Count what has ended."""
         if not self._since <= entry.at < self._until:
             self._turn_to(int(entry.at) // SLOT_SECONDS)
         slot = self._current

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Final, Literal, Protocol
 from urllib.parse import unquote
 
@@ -19,6 +20,7 @@ from prometheus_client.registry import Collector
 
 import extproc
 from extproc.telemetry.instruments import Distribution, Histogram, Scalars, Value
+from extproc.telemetry.otel.exports import pushes_metrics
 from extproc.telemetry.snapshot import Labels, Snapshot
 
 MAX_MODELS: Final = 200
@@ -28,6 +30,9 @@ MAX_ATTRIBUTE_VALUES: Final = 2000
 MAX_ATTEMPT_SERIES: Final = 4000
 """Distinct sets of labels; beyond, a new set keeps only its operation and provider."""
 MAX_NAMES: Final = 50
+"""Distinct names that upstreams make up, of codings for instance."""
+MAX_REASON: Final = 120
+"""Characters of a stop reason that are kept."""
 OTHER: Final = "other"
 
 _SCOPE: Final = (
@@ -46,6 +51,7 @@ _MESSAGE_BUCKETS: Final = (
 )
 # Attribute of a usage record, and the token type that it is counted as.
 _TOKEN_TYPES: Final = ("input", "cached_input", "cache_creation_input", "output", "reasoning")
+_token_counts: Final = attrgetter(*_TOKEN_TYPES)
 
 
 class TokenCounts(Protocol):
@@ -144,6 +150,7 @@ class Metrics:
         self._response_models = _Cap(MAX_MODELS)
         self._attribute_values: dict[str, _Cap] = {}
         self._codings = _Cap(MAX_NAMES)
+        self._stop_reasons = _Cap(MAX_NAMES)
         self._tokens = self._histogram("gen_ai_client_token_usage", "Number of tokens processed.", _TOKEN_BUCKETS)
         self._durations = self._histogram(
             "gen_ai_server_request_duration_seconds",
@@ -163,17 +170,27 @@ class Metrics:
         self._own(resource_attributes(environ or {}))
 
     def _own(self, resource: Mapping[str, str]) -> None:
-        self._messages: dict[tuple[str, str], Distribution] = {}
         self._message_seconds = self._histogram(
             "extproc_message_seconds", "Time spent on one ext_proc message, by level and phase.", _MESSAGE_BUCKETS
         )
+        self._messages = _MessageSeries(self._message_seconds)
         self.registry.register(_MessageCount(self._message_seconds))
         self._streams = self._scalars("gauge", "extproc_streams", "ext_proc streams that are open.")
         self._open: dict[str, Value] = {}
         self._outcomes: dict[tuple[str, str], Value] = {}
         self._requests = self._scalars("counter", "extproc_attempts", "Attempts at a backend that ended, by outcome.")
+        self._unattempted = self._scalars(
+            "counter",
+            "extproc_unattempted_requests",
+            "Requests that were answered before any backend was asked, by operation, status and who answered.",
+        )
         self._unknown_encodings = self._scalars(
             "counter", "extproc_unknown_encodings", "Response bodies whose content-encoding cannot be decoded."
+        )
+        self._unknown_stops = self._scalars(
+            "counter",
+            "extproc_unknown_stop_reasons",
+            "Answers that ended for a reason this process does not know, by provider and reason.",
         )
         self._cost_errors = self._scalars(
             "counter", "extproc_cost_errors", "Cost rules that failed on a request, by metadata key."
@@ -219,6 +236,9 @@ class Metrics:
         )
         self._scalars("gauge", "target_info", "Target metadata", merge="max").series(**resource).add()
         self._mismatches.series()
+        # Known from the start: of a counter that begins with 1, nobody sees that it has grown.
+        for result in ("ok", "refused", "unavailable"):
+            self._reloads.series(result=result)
 
     def _histogram(self, name: str, description: str, bounds: tuple[float, ...]) -> Histogram:
         histogram = self._histograms[name] = Histogram(name, description, bounds)
@@ -260,8 +280,7 @@ class Metrics:
     def tokens(self, labels: AttemptLabels, usage: TokenCounts) -> None:
         """Record each count that is set, a zero too."""
         attempt = self._attempt(labels)
-        for token_type in _TOKEN_TYPES:
-            count = getattr(usage, token_type)
+        for token_type, count in zip(_TOKEN_TYPES, _token_counts(usage), strict=True):
             if count is None:
                 continue
             series = attempt.tokens.get(token_type)
@@ -295,11 +314,7 @@ class Metrics:
 
     def message(self, level: str, phase: str, seconds: float) -> None:
         """Record one ext_proc message that was answered."""
-        series = self._messages.get((level, phase))
-        if series is None:
-            labels = (("level", level), ("phase", phase))
-            series = self._messages[level, phase] = self._message_seconds.series(labels)
-        series.observe(seconds)
+        self._messages[level, phase].observe(seconds)
 
     def stream_opened(self, level: str) -> None:
         """Count a stream in; ``stream_closed`` counts it out."""
@@ -319,9 +334,19 @@ class Metrics:
             series = self._outcomes[operation, outcome] = self._requests.series(operation=operation, outcome=outcome)
         series.value += 1
 
+    def unattempted(self, operation: str, status: int, by: Literal["processor", "envoy"]) -> None:
+        """Count a request that was answered with ``status`` before it became an attempt."""
+        self._unattempted.series(operation=operation, status=str(status), by=by).add()
+
     def unknown_encoding(self, coding: str) -> None:
         """Count a response body that could not be looked into."""
         self._unknown_encodings.series(coding=self._codings(coding)).add()
+
+    def unknown_stop_reason(self, provider: str, reason: str) -> bool:
+        """Count an answer that ended for an unknown reason; says whether it is the first one for it."""
+        series = self._unknown_stops.series(provider=provider, reason=self._stop_reasons(reason[:MAX_REASON]))
+        series.add()
+        return series.value == 1
 
     def cost_error(self, metadata_key: str) -> None:
         """Count a cost rule that failed."""
@@ -361,6 +386,7 @@ class Metrics:
     def workers(self, serving: int) -> None:
         """Say how many workers serve."""
         self._workers.series().value = serving
+        self._worker_ends.series()
 
     def worker_ended(self) -> None:
         """Count a worker that died."""
@@ -407,6 +433,18 @@ class Metrics:
         return cap(value)
 
 
+class _MessageSeries(dict[tuple[str, str], Distribution]):
+    """The series of messages by level and phase, each made at its first use."""
+
+    def __init__(self, seconds: Histogram) -> None:
+        self._seconds = seconds
+
+    def __missing__(self, key: tuple[str, str]) -> Distribution:
+        level, phase = key
+        series = self[key] = self._seconds.series((("level", level), ("phase", phase)))
+        return series
+
+
 class _MessageCount(Collector):
     """Messages as a counter, read off the histogram so that a message is recorded once."""
 
@@ -451,7 +489,7 @@ def label_name(attribute: str) -> str:
 def resource_attributes(environ: Mapping[str, str]) -> dict[str, str]:
     """The labels of ``target_info``: who this process is, and what ``OTEL_*`` variables say of it."""
     attributes = {
-        "service.name": "unknown_service:extproc",
+        "service.name": "ai-gateway" if pushes_metrics(environ) else "unknown_service:extproc",
         "telemetry.sdk.language": "python",
         "telemetry.sdk.name": "envoy-llm-extproc",
         "telemetry.sdk.version": extproc.__version__,

@@ -7,13 +7,42 @@ add them. Everything here works on copies: what goes over the wire is never touc
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
+import msgspec
+
 from filter_config.redact import Secret
 
 REDACTED: Final = "[REDACTED]"
+
+_MAX_PARSED_BYTES: Final = 1024 * 1024
+
+# Members of the APIs whose texts are words of the API, or ids. A text under any other key counts as content.
+_SHOWN_TEXTS: Final = frozenset(
+    {
+        *("model", "role", "type", "object", "id", "status", "code", "param", "event", "mode", "modelVersion"),
+        *("call_id", "tool_call_id", "tool_use_id", "toolUseId", "responseId", "previous_response_id", "item_id"),
+        *("finish_reason", "native_finish_reason", "stop_reason", "finishReason", "stopReason", "blockReason"),
+        *("tool_choice", "effort", "reasoning_effort", "service_tier", "verbosity", "truncation", "truncate"),
+        *("format", "encoding_format", "response_format", "output_format", "detail", "media_type", "mimeType"),
+        *("size", "quality", "style", "background", "moderation", "voice", "language", "input_type"),
+        *("modalities", "include", "timestamp_granularities", "system_fingerprint", "anthropic_version"),
+        *("anthropic_beta", "trafficType", "category", "probability", "modality"),
+    }
+)
+# Definitions of tools and of the form of the answer.
+_DEFINITIONS: Final = frozenset(
+    {"tools", "functions", "toolConfig", "response_format", "json_schema", "output_config", "inputSchema"}
+)
+# Objects of whoever talks: arguments of calls, results of tools, and what clients say about a request.
+_ARGUMENTS: Final = frozenset({"arguments", "args", "input", "json", "metadata", "variables", "labels"})
+# What stands beside the name of a tool that is called or chosen.
+_OF_TOOLS: Final = frozenset({"type", "arguments", "args", "input", "parameters", "toolUseId", "response"})
+_EVENT: Final = re.compile(rb"[a-z_.]{1,64}")
+_ACCESS: Final = frozenset({"headers", "url", "server_url", "authorization"})
 
 _SENSITIVE_NAMES: Final = frozenset(
     {
@@ -87,6 +116,93 @@ def body_placeholder(body: str | bytes) -> str:
     if not raw:
         return ""
     return f"[REDACTED LENGTH={len(raw)} HASH={hashlib.sha256(raw).hexdigest()[:16]}]"
+
+
+def redacted_body(body: bytes) -> str:
+    """A body of any LLM API, with its shape shown and its content not.
+
+    JSON, and the JSON of server-sent events, is shown as it is but for its texts: each is a placeholder unless its
+    key is one of those that are known to hold no content. Numbers, booleans and keys stay. What is neither is a
+    placeholder as a whole.
+    """
+    if not body or len(body) > _MAX_PARSED_BYTES:
+        return body_placeholder(body)
+    if body.startswith((b"data:", b"event:", b"id:", b"retry:", b":")):
+        return "\n".join([_redacted_line(line) for line in body.split(b"\n")])
+    return _redacted_json(body)
+
+
+def _redacted_line(line: bytes) -> str:
+    """A line of an event stream; the last one of a piece may be cut."""
+    name, colon, value = line.partition(b":")
+    if name == b"data" and colon:
+        data = value.strip()
+        return f"data: {'[DONE]' if data == b'[DONE]' else _redacted_json(data)}"
+    if name == b"event" and _EVENT.fullmatch(value.strip()):
+        return f"event: {value.strip().decode()}"
+    return body_placeholder(line)
+
+
+def _redacted_json(data: bytes) -> str:
+    try:
+        value = msgspec.json.decode(data)
+        return msgspec.json.encode(_without_content("", value)).decode()
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return body_placeholder(data)
+
+
+def _without_content(key: str, value: object) -> object:
+    match value:
+        case str():
+            return value if key in _SHOWN_TEXTS else body_placeholder(value)
+        case dict():
+            if key in _DEFINITIONS:
+                return _definition("", value)
+            if key in _ARGUMENTS:
+                return _without_any("", value)
+            return {name: _member(name, item, value) for name, item in value.items()}
+        case list():
+            if key in _DEFINITIONS:
+                return _definition("", value)
+            return [_without_content(key if isinstance(item, str) else "", item) for item in value]
+        case _:
+            return value
+
+
+def _member(name: str, value: object, siblings: Mapping[str, object]) -> object:
+    # Other things have names, too: people, files.
+    if name == "name" and isinstance(value, str) and "role" not in siblings:
+        return value if len(siblings) == 1 or not _OF_TOOLS.isdisjoint(siblings) else body_placeholder(value)
+    # What a tool gave to Gemini, and not an event's report of an answer.
+    if name == "response" and "type" not in siblings:
+        return _without_any(name, value)
+    return _without_content(name, value)
+
+
+def _without_any(_key: str, value: object) -> object:
+    """What the model says to a tool, or a client about itself: whatever its members are called."""
+    match value:
+        case str():
+            return body_placeholder(value)
+        case dict():
+            return {name: _without_any(name, item) for name, item in value.items()}
+        case list():
+            return [_without_any("", item) for item in value]
+        case _:
+            return value
+
+
+def _definition(key: str, value: object) -> object:
+    """Tools and schemas are shown, but not how to get at a tool."""
+    if key in _ACCESS or is_sensitive_key(key):
+        return _without_any(key, value)
+    match value:
+        case dict():
+            return {name: _definition(name, item) for name, item in value.items()}
+        case list():
+            return [_definition("", item) for item in value]
+        case _:
+            return value
 
 
 def redact_tree(value: object) -> object:

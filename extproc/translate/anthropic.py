@@ -137,7 +137,7 @@ FINISH_REASONS: Final[Mapping[str, str]] = {
 
 
 # Stop reasons that the client's API has no word for, though its words cover them.
-_NATIVE: Final = frozenset({"pause_turn"})
+NATIVE_STOPS: Final = frozenset({"pause_turn"})
 
 
 def finish_reason(stop_reason: object, *, has_tool_calls: bool) -> tuple[str, str | UnsetType]:
@@ -148,7 +148,7 @@ def finish_reason(stop_reason: object, *, has_tool_calls: bool) -> tuple[str, st
     """
     reason = stop_reason if isinstance(stop_reason, str) else ""
     known = FINISH_REASONS.get(reason)
-    native = reason if reason and (known is None or reason in _NATIVE) else UNSET
+    native = reason if reason and (known is None or reason in NATIVE_STOPS) else UNSET
     return known or ("tool_calls" if has_tool_calls else "stop"), native
 
 

@@ -70,6 +70,7 @@ class TranslatedResponse(Struct, frozen=True, kw_only=True):
         complete: the answer is at its end: nothing that matters can follow.
         failure: the name of the error that it ended with, of which the client has been told; empty without one.
         recovered: an error of the backend has become an answer that the client can use.
+        unknown_stop: why the model has stopped, in the backend's word, where no table has it; else empty.
     """
 
     body: bytes | None = None
@@ -79,6 +80,7 @@ class TranslatedResponse(Struct, frozen=True, kw_only=True):
     complete: bool = False
     failure: str = ""
     recovered: bool = False
+    unknown_stop: str = ""
 
 
 UNTOUCHED = TranslatedResponse()

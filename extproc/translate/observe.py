@@ -70,7 +70,7 @@ class UsageObserver:
 
     Args:
         read_usage: how this API reports usage.
-        unreported: the usage of a document that reports none.
+        unreported: input, output and total of a document that reports none.
     """
 
     _model_text = b""
@@ -86,14 +86,16 @@ class UsageObserver:
         report = read_report(data)
         if report is None:
             return None
-        usage = self._unreported.merge(self._read_usage(report.usage))
+        usage = self._read_usage(report.usage)
+        if usage.total is None or usage.input is None or usage.output is None:
+            usage = self._unreported.merge(usage)
         return Observation(usage=usage, reports_usage=True, model=report.model_name(), complete=True)
 
     def event(self, event: SSEEvent) -> Observation:
         data = event.data
         if data == b"[DONE]":
             return DONE
-        if b'"error"' in data and (failure := _failure(data)):
+        if data.find(b'"error"') >= 0 and (failure := _failure(data)):
             return msgspec.structs.replace(self._reported(data), complete=True, failure=failure)
         return self._reported(data)
 
@@ -106,7 +108,7 @@ class UsageObserver:
                 return Observation(model=report.model_name())
             return Observation(usage=self._read_usage(report.usage), reports_usage=True, model=report.model_name())
         # Chunks repeat the model's name; one that repeats it to the letter need not be parsed.
-        if may_hold(data, b'"model"') and not (self._model_text and self._model_text in data):
+        if may_hold(data, b'"model"') and not (self._model_text and data.find(self._model_text) >= 0):
             report = self._observe(data)
             if report is not None and (model := report.model_name()):
                 return Observation(model=model)
@@ -125,7 +127,8 @@ def may_hold(data: bytes, key: bytes) -> bool:
 
     A key may be spelled with escapes; so those of lower-case letters begin.
     """
-    return key in data or b"\\u006" in data or b"\\u007" in data
+    # `in` takes twice as long: it asks first whether the key is a number.
+    return data.find(key) >= 0 or data.find(b"\\u006") >= 0 or data.find(b"\\u007") >= 0
 
 
 class _Failed(Struct, frozen=True):
@@ -133,6 +136,7 @@ class _Failed(Struct, frozen=True):
     code: object = None
 
 
+_MAX_ERROR_BYTES = 256 * 1024
 _decode_failed = msgspec.json.Decoder(_Failed).decode
 
 
@@ -155,3 +159,19 @@ def error_name(error: object, code: object) -> str:
     told = error if isinstance(error, dict) else {}
     names = (told.get("code"), code, told.get("type"))
     return next((each for each in names if isinstance(each, str) and each), "server_error")[:MAX_TYPE_LENGTH]
+
+
+def named_error(body: bytes) -> str:
+    """What the error that a client reads is called, in OpenAI's or Anthropic's shape; empty without a name.
+
+    A code that only repeats the status is no name.
+    """
+    if len(body) > _MAX_ERROR_BYTES:
+        return ""
+    try:
+        error = _decode_failed(body).error
+    except UNREADABLE:
+        return ""
+    names = (error.get("code"), error.get("type")) if isinstance(error, dict) else ()
+    named = (each for each in names if isinstance(each, str) and each and not each.isdecimal())
+    return next(named, "")[:MAX_TYPE_LENGTH]

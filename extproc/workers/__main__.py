@@ -5,12 +5,11 @@ The arguments are the descriptors of its ends of two socket pairs.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 import sys
 
-from extproc.loops import loop_factory
+from extproc.loops import runner
 from extproc.workers.worker import work
 
 
@@ -20,8 +19,8 @@ def main() -> None:
         control, handing = (socket.socket(fileno=int(argument)) for argument in sys.argv[1:])
     except (ValueError, OSError):
         sys.exit("a worker is started by `extproc -workers N`, not by hand")
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(work(control, handing, os.environ))
+    with runner() as loop:
+        loop.run(work(control, handing, os.environ))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from extproc.runtime import Runtime, build_runtime
 from extproc.telemetry import logs
 from extproc.telemetry.ledger import Ledger
 from extproc.telemetry.metrics import Metrics
+from extproc.telemetry.otel import start as otel
 from extproc.telemetry.snapshot import EMPTY
 from extproc.transport.http2.server import Http2Server
 from extproc.transport.tls import server_context
@@ -104,17 +105,21 @@ class Worker:
         self._told_of_gone = False
         self._wanted: Configure | None = None
         self._building: asyncio.Task[None] | None = None
-        self._stopping: asyncio.Task[None] | None = None
+        self._stopping = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self.stopped = asyncio.Event()
+        # The order to stop was said again: what is left to be exported is lost.
+        self._hurry = asyncio.Event()
         self.metrics = Metrics(environ)
         self.credentials = CredentialKeeper(self.metrics)
         self.ledger = Ledger() if settings.console else None
+        self._tracing = otel.tracing(environ, settings.span_attributes)
         self.processor = Processor(
             metrics=self.metrics,
             options=exchange_options(settings, endpoint_table(settings)),
             ledger=self.ledger,
             owner=start.owner,
+            tracer=None if self._tracing is None else self._tracing.tracer,
         )
         self.links = Links(
             self.processor,
@@ -274,12 +279,25 @@ class Worker:
             await asyncio.sleep(_CLOSING_SECONDS)
 
     def _stop(self, grace: float) -> None:
+        if self._stopping:
+            self._hurry.set()
+        self._stopping = True
         self.take()
         self._spawn(self._stop_within(grace))
 
     async def _stop_within(self, grace: float) -> None:
         await self.server.stop(grace)
         self.stopped.set()
+
+    async def flush(self) -> None:
+        """Export the spans that are left, within a bound; see ``app``."""
+        if self._tracing is None:
+            return
+        flushing = asyncio.create_task(self._tracing.close())
+        hurry = asyncio.create_task(self._hurry.wait())
+        await asyncio.wait({flushing, hurry}, return_when=asyncio.FIRST_COMPLETED)
+        flushing.cancel()
+        hurry.cancel()
 
     def _spawn(self, work: Any) -> asyncio.Task[None]:  # noqa: ANN401 - a coroutine
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
@@ -318,6 +336,7 @@ async def work(control: socket.socket, handing: socket.socket, environ: Mapping[
         # The supervisor is gone, or a fault ended its orders: nobody can drain, and no orphan may stay.
         await worker.server.stop(0)
     loop.remove_reader(taker)
+    await worker.flush()
     await worker.report()
     await channel.close()
     helping = {reporting, keeping, orders, stopped}

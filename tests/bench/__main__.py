@@ -17,8 +17,8 @@ from typing import Final
 
 import msgspec
 
-from deploy.demo.children import ChildFailed
-from deploy.demo.envoy_process import binary
+from deploy.local.children import ChildFailed
+from deploy.local.envoy_process import binary
 from tests.bench import page, results, rows, table, tools, translators
 from tests.bench.columns import FULL, QUICK, Column, Scale, Tools, columns
 from tests.bench.machine import describe, envoy_version

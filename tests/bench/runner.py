@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from deploy.demo.children import ChildFailed
+from deploy.local.children import ChildFailed
 from tests.bench.columns import Column, Tools
 from tests.bench.loads import LoadFailed
 from tests.bench.results import Report, Sample

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from deploy.demo.children import Child
-from deploy.demo.envoy_process import EnvoyProcess
-from deploy.demo.processor import ProcessorProcess
+from deploy.local.children import Child
+from deploy.local.envoy_process import EnvoyProcess
+from deploy.local.processor import ProcessorProcess
 from tests.bench import echo, rows
 from tests.bench.processes import cpu_seconds, resident_bytes, settle
 from tests.bench.rows import Row

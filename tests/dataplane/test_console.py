@@ -84,10 +84,12 @@ def traffic(stack, upstream, second):
     assert ended(stack) == 0
     ids = {}
 
-    def send(name, *, model="small", reply=ANSWER, status=200):
+    def send(name, *, model="small", document=None, reply=ANSWER, status=200):
         ids[name] = new_id(name.replace(" ", "-"))
-        upstream.reply(reply)
-        response = client.post(CHAT, json=question(model), headers={"x-request-id": ids[name]})
+        if reply is not None:
+            upstream.reply(reply)
+        asked = question(model) if document is None else document
+        response = client.post(CHAT, json=asked, headers={"x-request-id": ids[name]})
         assert response.status_code == status
 
     with connect(stack) as client:
@@ -98,6 +100,8 @@ def traffic(stack, upstream, second):
         second.reply(ANSWER)
         send("failover", model="both", reply=json_reply({"error": {"message": "busy"}}, status=503))
         send("hostile", model=HOSTILE)
+        send("malformed", document=[], reply=None, status=400)
+        send("of no route", model="nobody", reply=None, status=404)
     ids["stream"] = new_id("stream")
     upstream.reply(stream_reply(*CHUNKS))
     with OpenAnswer(stack, question(**ASKED), **{"x-request-id": ids["stream"]}) as answer:
@@ -108,16 +112,17 @@ def traffic(stack, upstream, second):
     with OpenAnswer(stack, question(**ASKED), **{"x-request-id": ids["left"]}) as answer:
         answer.until(b'"a"')
     gate.open()
-    wait_until(lambda: ended(stack) == 9, "everything that was sent is counted")
+    wait_until(lambda: ended(stack) == 11, "everything that was sent is counted")
     return ids
 
 
 def test_the_figures_are_those_of_the_traffic_just_sent(stack, traffic):
     whole = figures(stack)["traffic"]["overall"]
-    assert {key: whole[key] for key in ("attempts", "succeeded", "errors", "retried", "cancelled")} == {
-        "attempts": 9,
+    assert {key: whole[key] for key in ("attempts", "succeeded", "errors", "refused", "retried", "cancelled")} == {
+        "attempts": 11,
         "succeeded": 5,
-        "errors": 2,
+        "errors": 4,
+        "refused": 2,
         "retried": 1,
         "cancelled": 1,
     }
@@ -135,15 +140,28 @@ def test_they_are_split_by_model_backend_and_route(stack, traffic):
         kind: {row["name"]: tuple(row[key] for key in counted) for row in rows}
         for kind, rows in figures(stack)["traffic"]["by"].items()
     }
-    assert by["model"] == {"real": (6, 2, 0, 1), "both": (2, 0, 1, 0), HOSTILE: (1, 0, 0, 0)}
-    assert by["backend"] == {"default/first": (8, 2, 1, 1), "default/second": (1, 0, 0, 0)}
-    assert by["route"] == {"default/llm": (9, 2, 1, 1)}
+    refused = (1, 1, 0, 0)
+    assert by["model"] == {
+        "real": (6, 2, 0, 1),
+        "both": (2, 0, 1, 0),
+        HOSTILE: (1, 0, 0, 0),
+        "": refused,
+        "nobody": refused,
+    }
+    unsent = {"": (2, 2, 0, 0)}
+    assert by["backend"] == {"default/first": (8, 2, 1, 1), "default/second": (1, 0, 0, 0)} | unsent
+    assert by["route"] == {"default/llm": (9, 2, 1, 1)} | unsent
 
 
 def test_the_slowest_say_where_their_time_went(stack, traffic):
     slowest = {(entry["request_id"], entry["outcome"]): entry for entry in figures(stack)["traffic"]["slowest"]}
-    assert len(slowest) == 9
+    # Of eleven, the ten slowest are kept; those that were refused at once took no time.
+    assert len(slowest) == 10
     for entry in slowest.values():
+        if not entry["backend"]:
+            assert (entry["outcome"], entry["seconds"]) == ("refused", 0)
+            assert entry["status"] in (400, 404)
+            continue
         spent = [seconds for seconds in entry["phases"].values() if seconds is not None]
         assert sum(spent) <= entry["seconds"] + 1e-5
         assert entry["phases"]["processor"] > 0
@@ -237,16 +255,19 @@ def tile(page, name):
 
 def test_the_page_shows_exactly_that(stack, traffic, open_page):
     page = open_page(fragment="#window=5m&by=model")
-    assert tile(page, "Requests").locator("dd").first.inner_text() == "8"
-    errors = "2 failed · 1 retried · 1 left by the client"
-    assert tile(page, "Errors").locator("dd").all_inner_texts() == ["25 %", errors]
+    assert tile(page, "Requests").locator("dd").first.inner_text() == "10"
+    errors = "2 failed · 2 refused · 1 retried · 1 left by the client"
+    assert tile(page, "Errors").locator("dd").all_inner_texts() == ["40 %", errors]
     assert tile(page, "Tokens").locator("dd").all_inner_texts() == ["90", "55 in (0 cached) · 35 out"]
     assert tile(page, "Costs").locator("dd").last.inner_text() == "llm_cost 90 · ten_per_output 350"
     rows = page.locator("#rows tbody tr")
-    assert rows.locator("th").all_inner_texts() == ["real", "both", HOSTILE]
+    assert rows.locator("th").all_inner_texts() == ["real", "both", "(no model)", HOSTILE, "nobody"]
     assert rows.first.locator("td").all_inner_texts()[:4] == ["6", "2 (33 %)", "0", "1"]
     ids = page.locator("#slowest code").all_inner_texts()
-    assert sorted(ids) == sorted([*traffic.values(), traffic["failover"]])
+    # One of the two that were refused at once has no room.
+    assert {*ids} <= {*traffic.values()}
+    assert {*traffic.values()} - {*ids} <= {traffic["malformed"], traffic["of no route"]}
+    assert page.get_by_text("answered before a backend was asked").count() == 1
     assert page.locator("#config code").first.inner_text() == stack.live_config()["live"]["hash"]
     # What a client wrote is text: no element came of it, and nothing ran.
     assert page.locator("img").count() == 0
@@ -256,10 +277,10 @@ def test_the_page_shows_exactly_that(stack, traffic, open_page):
 def test_the_charts_have_bars_for_what_was_sent(traffic, open_page):
     page = open_page(fragment="#window=5m")
     legends = page.locator("figure").filter(has=page.get_by_text("Attempts", exact=True)).locator("li")
-    assert legends.all_inner_texts() == ["real\n6", "both\n2", f"{HOSTILE}\n1"]
+    assert legends.all_inner_texts() == ["real\n6", "both\n2", "(no model)\n1", f"{HOSTILE}\n1", "nobody\n1"]
     assert page.locator("figure rect").count() >= 6
     page.get_by_role("radio", name="Backend").check()
-    assert legends.all_inner_texts() == ["default/first\n8", "default/second\n1"]
+    assert legends.all_inner_texts() == ["default/first\n8", "(no backend)\n2", "default/second\n1"]
 
 
 def test_it_is_live(stack, traffic, upstream, open_page):

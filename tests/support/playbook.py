@@ -18,6 +18,7 @@ from extproc.exchange.context import ExchangeOptions
 from extproc.exchange.stream import Processor, Stream
 from extproc.runtime import build_runtime
 from extproc.telemetry.metrics import Metrics
+from extproc.telemetry.tracing.base import Tracer
 from filter_config.load import decode
 from protos.ext_proc_pb2 import HeaderValue, HttpHeaders, ProcessingRequest, ProcessingResponse
 
@@ -159,9 +160,11 @@ class Reply:
 
     @property
     def is_neutral(self) -> bool:
-        """Whether it is the empty reply of its phase."""
+        """Whether it changes nothing of the message; what it tells access logs is in ``metadata``."""
         empty = ProcessingResponse()
         getattr(empty, self.kind or "").SetInParent()
+        if self.message.HasField("dynamic_metadata"):
+            empty.dynamic_metadata.CopyFrom(self.message.dynamic_metadata)
         return self.message == empty
 
 
@@ -175,13 +178,16 @@ def fed(stream: Stream, message: ProcessingRequest) -> Reply:
 class Gateway:
     """A processor on one filter config."""
 
-    def __init__(self, config: Mapping[str, Any] | None = None, **options: Any) -> None:
+    def __init__(
+        self, config: Mapping[str, Any] | None = None, *, tracer: Tracer | None = None, **options: Any
+    ) -> None:
         self.clock = Clock()
         self.metrics = Metrics()
         self._ids = 0
         self.processor = Processor(
             metrics=self.metrics,
             options=ExchangeOptions(**options),
+            tracer=tracer,
             clock=self.clock,
             now=lambda: NOW,
             ids=self._next_id,

@@ -22,9 +22,10 @@ class ChunkWriter:
         service_tier: shown in the chunk with the usage.
         ended: the stream has had its end; what is written after it is dropped.
         failure: the name of the error that it ended with; empty while there is none.
+        native_stop: the provider's reason for stopping, where the API has no word for it; else empty.
     """
 
-    __slots__ = ("_include_usage", "_out", "created", "ended", "failure", "id", "model", "service_tier")
+    __slots__ = ("_include_usage", "_out", "created", "ended", "failure", "id", "model", "native_stop", "service_tier")
 
     def __init__(self, *, model: str, include_usage: bool) -> None:
         self.id: str | UnsetType = UNSET
@@ -33,6 +34,7 @@ class ChunkWriter:
         self.service_tier: str | UnsetType = UNSET
         self.ended = False
         self.failure = ""
+        self.native_stop = ""
         self._include_usage = include_usage
         self._out: list[bytes] = []
 
@@ -55,6 +57,9 @@ class ChunkWriter:
 
     def choices(self, choices: list[ChunkChoice]) -> None:
         """Write a chunk with these choices."""
+        for choice in choices:
+            if choice.native_finish_reason:
+                self.native_stop = choice.native_finish_reason
         if not self.ended:
             self._write(Chunk(id=self.id, choices=choices, created=self.created, model=self.model))
 

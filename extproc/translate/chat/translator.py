@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec import UnsetType
+
 from extproc.endpoints.base import ParsedRequest
 from extproc.endpoints.chat_request import ChatRequest, decode_chat_request
 from extproc.errors import UnprocessableRequest
@@ -30,11 +32,13 @@ class Answer:
     Attributes:
         body: the ``chat.completion`` document.
         model: the model that the backend says it used, else the one that it was asked for.
+        native_stop: the provider's reason for stopping, where the API has no word for it; else empty.
     """
 
     body: bytes
     usage: TokenUsage
     model: str
+    native_stop: str | UnsetType = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +79,11 @@ class Dialect(Protocol):
 
     @property
     def support(self) -> SupportTable: ...
+
+    @property
+    def native_stops(self) -> frozenset[str]:
+        """Reasons for stopping that the provider documents and the client's API has no word for."""
+        ...
 
     def path(self, model: str, *, stream: bool) -> str:
         """The ``:path``; relative, where the credentials know what comes before it (contract, chat 1.6)."""
@@ -160,7 +169,13 @@ class ChatTranslator:
             return TranslatedResponse(body=b"", model=self._model)
         answer = self._dialect.answer(b"".join([*self._held, piece]))
         self._held.clear()
-        return TranslatedResponse(body=answer.body, usage=answer.usage, model=answer.model, complete=True)
+        return TranslatedResponse(
+            body=answer.body,
+            usage=answer.usage,
+            model=answer.model,
+            complete=True,
+            unknown_stop=self._unknown(answer.native_stop),
+        )
 
     def _stream_piece(
         self, reader: StreamReader, writer: ChunkWriter, piece: bytes, *, end_of_stream: bool
@@ -177,7 +192,11 @@ class ChatTranslator:
             model=reader.model,
             complete=writer.ended,
             failure=writer.failure,
+            unknown_stop=self._unknown(writer.native_stop),
         )
+
+    def _unknown(self, stop: str | UnsetType) -> str:
+        return "" if not stop or stop in self._dialect.native_stops else stop
 
     def response_error(self, status: str, headers: Mapping[str, str], body: bytes) -> TranslatedResponse:
         error = self._dialect.error(status, headers, body)

@@ -61,6 +61,10 @@ class Message(Struct, frozen=True, kw_only=True):
     annotations: Raw | UnsetType = UNSET
 
 
+FINISH_REASONS: Final = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
+"""Those of the API; backends that are only like it may have others."""
+
+
 class Choice(Struct, frozen=True, kw_only=True):
     """One of the answers.
 

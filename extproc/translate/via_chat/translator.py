@@ -17,7 +17,15 @@ from extproc.formats.sse import SSEEvent, SSEReader
 from extproc.translate.base import Headers, TranslatedRequest, TranslatedResponse, Translator
 from extproc.translate.openai_errors import MAX_MESSAGE_BYTES, MAX_TYPE_LENGTH
 from extproc.translate.openai_usage import chat_usage
-from extproc.translate.via_chat.answers import Answer, ErrorObject, read_answer, read_error, read_error_answer
+from extproc.translate.via_chat.answers import (
+    FINISH_REASONS,
+    Answer,
+    Choice,
+    ErrorObject,
+    read_answer,
+    read_error,
+    read_error_answer,
+)
 from extproc.usage import NO_USAGE, TokenUsage
 
 
@@ -98,6 +106,7 @@ class ViaChat:
         self._stopped = False
         self._ended = False
         self._failure = ""
+        self._unknown_stop = ""
 
     def request(self, request: ParsedRequest, *, query: str, force: bool) -> TranslatedRequest:  # noqa: ARG002
         """The client's query belongs to its own API, so it stays here."""
@@ -135,6 +144,7 @@ class ViaChat:
                 model=self._model,
                 complete=self._ended,
                 failure=self._failure or chat.failure,
+                unknown_stop=chat.unknown_stop or self._unknown_stop,
             )
         self._held.append(data)
         if not end_of_stream:
@@ -143,7 +153,14 @@ class ViaChat:
         self._held.clear()
         self._look_for_usage(answer)
         body = self._carrier.document(answer, self._usage)
-        return TranslatedResponse(body=body, usage=self._usage, model=self._model, complete=True)
+        self._look_for_stop(answer.first)
+        return TranslatedResponse(
+            body=body,
+            usage=self._usage,
+            model=self._model,
+            complete=True,
+            unknown_stop=chat.unknown_stop or self._unknown_stop,
+        )
 
     def _read_stream(self, reader: SSEReader, writer: StreamWriter, data: bytes, *, end_of_stream: bool) -> None:
         if self._is_document(data):
@@ -191,6 +208,10 @@ class ViaChat:
             self._usage = chat_usage(answer.usage)
             self._model = answer.model or self._model
 
+    def _look_for_stop(self, choice: Choice | None) -> None:
+        if choice is not None and choice.finish_reason and choice.finish_reason not in FINISH_REASONS:
+            self._unknown_stop = choice.finish_reason
+
     def _read_chunk(self, writer: StreamWriter, event: SSEEvent) -> None:
         answer = read_answer(event.data)
         error = None if answer is None else read_error(event.data, answer)
@@ -208,6 +229,7 @@ class ViaChat:
         if (first := answer.first) is not None:
             self._answered = True
             self._stopped = self._stopped or first.finish_reason is not None
+            self._look_for_stop(first)
         if answer.usage is not None:
             self._told_usage = self._told_usage.merge(chat_usage(answer.usage))
         writer.chunk(answer)

@@ -29,3 +29,7 @@ class Metrics:
 
     def names(self) -> set[str]:
         return {sample.name for sample in self._samples}
+
+    def all(self) -> Iterator[Sample]:
+        """Every sample."""
+        return iter(self._samples)

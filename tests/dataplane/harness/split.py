@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from deploy.demo.processor import ProcessorProcess
 from deploy.envoy import names
 from deploy.envoy.model import Gateway, SocketAddress
+from deploy.local.processor import ProcessorProcess
 from extproc import app, cli
 from extproc.workers.fleet import Fleet, fewest_connections
 from extproc.workers.seat import Seat

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from deploy.demo.access_log import AccessLogReader
-from deploy.demo.envoy_process import EnvoyProcess
-from deploy.demo.processor import ProcessorProcess
 from deploy.envoy.bootstrap import LISTENER, bootstrap
 from deploy.envoy.model import (
     AccessLog,
@@ -26,6 +24,8 @@ from deploy.envoy.model import (
     SocketAddress,
 )
 from deploy.envoy.text import to_yaml
+from deploy.local.envoy_process import EnvoyProcess
+from deploy.local.processor import ProcessorProcess
 from tests.dataplane.harness.config_file import ConfigFile
 from tests.dataplane.harness.metrics import Metrics
 

@@ -20,7 +20,7 @@ import httpx
 import pytest
 from grpc import aio
 
-from extproc.app import READY_LINE, config_source, endpoint_table, exchange_options, wanted_exports
+from extproc.app import READY_LINE, config_source, endpoint_table, exchange_options
 from extproc.settings import Settings
 from filter_config.bundle import write_bundle
 from filter_config.watch import BundleSource, FileSource
@@ -310,13 +310,13 @@ def test_logs_in_json_and_flags_without_effect(start, config):
     running = start(
         *("-configPath", str(config), "-logFormat", "json", "-mcpAddr", ":1"),
         EXTPROC_MCP_WRITE_TIMEOUT="1s",
-        OTEL_TRACES_EXPORTER="console",
+        OTEL_METRICS_EXPORTER="otlp",
     )
     running.wait_for("is ready")
     lines = [json.loads(line) for line in running.log if line != READY_LINE]
     assert all(line["msg"] and line["level"] and line["time"] for line in lines)
     (pending,) = [line for line in lines if line["level"] == "WARN"]
-    assert pending["settings"] == "mcpAddr,mcpWriteTimeout,OTEL_TRACES_EXPORTER"
+    assert pending["settings"] == "mcpAddr,mcpWriteTimeout,OTEL_METRICS_EXPORTER"
 
 
 def test_a_config_of_another_version_at_a_cold_start(start, config):
@@ -367,28 +367,6 @@ def test_the_decoder_process_does_not_outlive_it(start, config):
             return True
 
     running.until(gone)
-
-
-EXPORTS = {
-    "nothing": ({}, ()),
-    "what is there anyway": ({"OTEL_METRICS_EXPORTER": "prometheus", "OTEL_TRACES_EXPORTER": "none"}, ()),
-    "an endpoint": ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x"}, ("OTEL_EXPORTER_OTLP_ENDPOINT",)),
-    "an endpoint of one kind": (
-        {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://x"},
-        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",),
-    ),
-    "exporters": (
-        {"OTEL_METRICS_EXPORTER": "console", "OTEL_TRACES_EXPORTER": "otlp"},
-        ("OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER"),
-    ),
-    "all of it off": ({"OTEL_SDK_DISABLED": "true", "OTEL_TRACES_EXPORTER": "otlp"}, ()),
-}
-
-
-@pytest.mark.parametrize("name", EXPORTS)
-def test_exports_that_are_asked_for(name):
-    environ, wanted = EXPORTS[name]
-    assert wanted_exports(environ) == wanted
 
 
 def test_a_bundle_goes_before_a_file():

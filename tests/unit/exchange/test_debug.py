@@ -3,7 +3,7 @@
 import structlog
 from structlog.testing import capture_logs
 
-from tests.support.playbook import Gateway, openai_backend
+from tests.support.playbook import BACKEND, ROUTE, Gateway, openai_backend
 
 SECRET = "sk-planted-canary"
 CONFIG = {
@@ -68,3 +68,48 @@ def test_nothing_is_written_without_debug():
         exchange.request(b'{"model":"m"}')
         exchange.attempt()
     assert captured == []
+
+
+def test_a_refused_message_has_its_lines_too():
+    with capture_logs() as captured:
+        exchange = Gateway(CONFIG, debug=True, redact=False).exchange()
+        exchange.request(b'{"model": 1}')
+    answered = [line for line in captured if line["event"] == "message answered"]
+    assert [line["reply"] for line in answered] == ["request_headers", "immediate_response"]
+    assert answered[-1]["status"] == 400
+    assert "BadRequest" in answered[-1]["body"]
+
+
+def test_a_redacted_body_keeps_its_shape():
+    bodies = [line["body"] for line in lines(redact=True) if "body" in line]
+    assert '"model":"m"' in bodies[0]
+    assert "REDACTED LENGTH=11" in bodies[0]
+    assert bodies[-1].startswith('{"answer":"[REDACTED')
+
+
+def test_a_fault_in_a_debug_line_costs_nobody_an_answer(monkeypatch):
+    def fails(*_, **__):
+        raise ValueError("broken")
+
+    monkeypatch.setattr("extproc.exchange.stream.debug.request_fields", fails)
+    with capture_logs() as captured:
+        exchange = Gateway(CONFIG, debug=True).exchange()
+        assert exchange.request(b'{"model":"m"}').kind == "request_body"
+    assert {line["event"] for line in captured} == {"fault while preparing a debug line"}
+
+
+def test_a_refusal_is_one_line_that_says_whose_it_is():
+    with capture_logs() as captured:
+        Gateway().exchange().headers()
+        exchange = Gateway(CONFIG).exchange()
+        exchange.request(b"[]")
+        needs_key = openai_backend(auth={"apiKey": {"key": ""}, "credentialOverride": {"headerName": "x-mine"}})
+        exchange = Gateway({"version": "dev", "backends": [needs_key]}).exchange()
+        exchange.request(b'{"model":"m"}')
+        exchange.attempt()
+    assert [(line["event"], line["status"], line["request_id"]) for line in captured] == [
+        ("request refused", 503, "req-1"),
+        ("request refused", 400, "req-1"),
+        ("request refused", 401, "req-1"),
+    ]
+    assert (captured[-1]["model"], captured[-1]["backend"], captured[-1]["route"]) == ("m", BACKEND, ROUTE)

@@ -57,6 +57,14 @@ def test_what_is_remembered_is_bounded_in_number_and_size(monkeypatch):
     assert not known
 
 
+def test_what_comes_once_is_not_remembered(monkeypatch):
+    known = headers._Known()
+    monkeypatch.setattr(headers, "_known", known)
+    header = HeaderValue(key=names.INTERNAL_REQUEST_ID, raw_value=b"1").SerializeToString()
+    assert read_headers(message(header)) == {names.INTERNAL_REQUEST_ID: "1"}
+    assert not known
+
+
 def test_what_was_read_before_is_not_decoded_again(monkeypatch):
     monkeypatch.setattr(headers, "_known", headers._Known())
     made = message(HeaderValue(key="x-a", raw_value=b"1").SerializeToString())

@@ -97,7 +97,7 @@ def test_replies_to_trailers_are_those_of_the_wire_library(kind, metadata):
     message = ProcessingResponse()
     getattr(message, kind).SetInParent()
     add_metadata(message, metadata)
-    assert parsed(replies.trailers(kind, metadata)) == message
+    assert parsed(replies.neutral(kind, metadata)) == message
 
 
 @given(
@@ -130,3 +130,16 @@ def test_the_neutral_reply_is_empty(kind):
     message = ProcessingResponse()
     getattr(message, kind).SetInParent()
     assert parsed(replies.neutral(kind)) == message
+
+
+def test_sizes_of_large_messages_are_not_kept():
+    sizes = replies._Sizes()
+    for number in (0, 127, 128, 300, 16_384, 2**31):
+        assert (
+            sizes[number]
+            == ProcessingResponse(
+                immediate_response={"grpc_status": {"status": number}}
+            ).immediate_response.grpc_status.SerializeToString()[1:]
+            or not number
+        )
+    assert max(sizes) < replies._KNOWN_SIZES

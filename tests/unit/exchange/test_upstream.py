@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from extproc.exchange import names
+from extproc.telemetry.exposition import render
 from tests.support.playbook import (
     BACKEND,
     ROUTE,
@@ -19,6 +20,12 @@ from tests.support.playbook import (
 )
 
 API_KEY = {"apiKey": {"key": " sk-1 \n"}}
+NAMES = {
+    "backend_name": BACKEND,
+    "ai_service_backend_name": "default/openai",
+    "model_name_override": "m",
+    "route_name": ROUTE,
+}
 
 
 def gateway(*backends: dict[str, Any], **extra: Any) -> Gateway:
@@ -37,7 +44,7 @@ def test_nothing_to_change_leaves_the_body_alone():
     assert reply.body is None
     assert reply.set_list == [(":path", "/v1/chat/completions")]
     assert reply.remove == ["x-ai-eg-upstream-host"]
-    assert reply.metadata == {"backend_name": BACKEND}
+    assert reply.metadata == NAMES
 
 
 def test_an_override_replaces_the_model_and_nothing_else():
@@ -48,14 +55,14 @@ def test_an_override_replaces_the_model_and_nothing_else():
     assert reply.replaces
     assert reply.body == expected
     assert reply.set_list == [(":path", "/v1/chat/completions"), ("content-length", str(len(expected)))]
-    assert reply.metadata == {"content_length": len(expected), "backend_name": BACKEND}
+    assert reply.metadata == NAMES | {"content_length": len(expected), "model_name_override": "m-2"}
 
 
 def test_a_chunked_body_gets_a_length():
     body = b'{"model":"m"}'
     reply = attempt(openai_backend(), body)
     assert not reply.replaces
-    assert reply.metadata == {"backend_name": BACKEND, "content_length": len(body)}
+    assert reply.metadata == NAMES | {"content_length": len(body)}
 
 
 OVERRIDES = {
@@ -260,7 +267,7 @@ def test_an_empty_body_mutation_still_sends_the_body():
 def test_mapped_headers_become_log_metadata():
     exchange = gateway(log_attributes={"agent-session-id": "session.id", "x-absent": "a"}).exchange()
     exchange.request(b'{"model":"m"}', {"agent-session-id": "s-1", "content-length": "13"})
-    assert exchange.attempt().metadata == {"backend_name": BACKEND, "session.id": "s-1"}
+    assert exchange.attempt().metadata == NAMES | {"session.id": "s-1"}
 
 
 ENCODINGS = {
@@ -410,3 +417,50 @@ def test_a_credential_for_one_backend_does_not_reach_another():
     exchange = gateway(brings, openai_backend(SECOND_BACKEND)).exchange()
     exchange.request(b'{"model":"m"}', {"x-my-key": "sk-client"})
     assert "x-my-key" in exchange.attempt(SECOND_BACKEND).remove
+
+
+# --- what access logs are told ---
+
+NEEDS_KEY = openai_backend(auth={"apiKey": {"key": ""}, "credentialOverride": {"headerName": "x-k"}})
+REFUSED = {
+    "no credential": (NEEDS_KEY, BACKEND, "Unauthorized", NAMES),
+    "no translation": ({**openai_backend(), "schema": {"name": "Cohere"}}, BACKEND, "NotImplemented", NAMES),
+    "a disabled backend": (
+        openai_backend(auth={"apiKey": {"key": "two\nlines"}}),
+        BACKEND,
+        "ServiceUnavailable",
+        NAMES,
+    ),
+    "an unknown backend": (
+        openai_backend(),
+        "ns/other/route/r/rule/0/ref/0",
+        "ServiceUnavailable",
+        NAMES | {"backend_name": "ns/other/route/r/rule/0/ref/0", "ai_service_backend_name": "ns/other"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("config", "backend", "error", "expected"), REFUSED.values(), ids=REFUSED)
+def test_a_refusal_says_whose_it_is_and_counts(config, backend, error, expected):
+    """BR-114: model, backend and route are known, whoever answers."""
+    exchange = gateway(config, log_attributes={"x-team": "team"}).exchange()
+    exchange.request(b'{"model":"m"}', {"x-team": "search"})
+    reply = exchange.attempt(backend)
+    assert reply.json["error"]["type"] == error
+    assert reply.metadata == expected | {"response_error": error, "team": "search"}
+    page = render(exchange.gateway.metrics.registry)
+    assert 'extproc_attempts_total{operation="chat",outcome="refused"} 1\n' in page
+    assert 'error_type="_OTHER"' in page
+
+
+def test_a_refusal_before_the_model_is_known_has_the_mapped_headers():
+    exchange = gateway(log_attributes={"x-team": "team"}).exchange()
+    exchange.headers({"x-team": "search"})
+    assert exchange.body(b"[]").metadata == {"response_error": "BadRequest", "team": "search"}
+
+
+def test_a_mapped_attribute_goes_before_a_name():
+    """As with the peer, whose last word a mapping is at this phase (contract 3.14)."""
+    exchange = gateway(log_attributes={"x-route": "route_name", "x-name": "backend_name"}).exchange()
+    exchange.request(b'{"model":"m"}', {"x-route": "mine", "x-name": "yours", "content-length": "13"})
+    assert exchange.attempt().metadata == NAMES | {"route_name": "mine", "backend_name": "yours"}

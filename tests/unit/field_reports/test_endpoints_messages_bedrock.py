@@ -423,7 +423,7 @@ def check_error(exchange, body, words, *, status, kind, coding):
     assert told["request_id"] == "rid"
     assert reply.set["content-length"] == str(len(reply.body))
     assert ("content-encoding" in reply.remove) == bool(coding)
-    assert not reply.metadata
+    assert reply.metadata == {"response_error": kind}
 
 
 def test_an_error_of_the_api_passes(gateway):

@@ -420,7 +420,7 @@ def test_errors_are_anthropic_s(gateway, error, text, stream):
             read = json.loads(reply.body)
             assert (read["type"], read["error"]["type"]) == ("error", kind)
             assert text in read["error"]["message"]
-            assert reply.metadata == {}
+            assert reply.metadata == {"response_error": kind}
 
 
 BAD = {

@@ -367,7 +367,7 @@ def test_an_error_has_a_type_that_sdks_know(open_gateway, schema, operation, bod
 
     assert begun.is_neutral
     assert not {":status", "retry-after", "content-encoding"} & {*reply.set, *reply.remove}
-    assert not reply.metadata
+    assert reply.metadata == {"response_error": told["error"]["type"]}
     assert told["error"]["type"] in {"rate_limit_error", "BadRequestError"}
     assert told["error"]["message"]
     assert b"[DONE]" not in (reply.body or b"")

@@ -297,13 +297,14 @@ def test_errors_of_backends_keep_their_status_and_message(gateway, path, body, c
     reply = exchange.piece(body, eos=True)
     if content_type and "json" in content_type.lower():
         assert (reply.body, reply.set) == (None, {})
+        assert reply.metadata.keys() <= {"response_error"}
     else:
         error = json.loads(reply.body)["error"]
         assert error["type"] == "OpenAIBackendError"
         assert error["code"] == "400"
         assert error.get("message", "") == body.decode("utf-8", "replace")
         assert reply.set == {"content-type": "application/json", "content-length": str(len(reply.body))}
-    assert reply.metadata == {}
+        assert reply.metadata == {"response_error": error["type"]}
 
 
 def test_a_long_error_is_bounded(gateway):

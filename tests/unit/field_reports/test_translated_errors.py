@@ -79,7 +79,7 @@ def test_an_error_keeps_its_status_and_headers(refused, schema):
         reply = refused(schema, status, {**headers, "retry-after": "3"}, json.dumps(document).encode())
         assert error_of(reply) == {"type": "slow", "code": status, "message": QUOTED}
         assert "retry-after" not in reply.remove
-        assert reply.metadata == {}
+        assert reply.metadata == {"response_error": "slow"}
         assert reply.gateway.count("extproc_attempts_total", 'outcome="failed"') == number + 1
 
 

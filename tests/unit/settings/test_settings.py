@@ -83,7 +83,6 @@ def test_the_arguments_that_the_control_plane_passes():
     assert settings.endpoint_prefixes == EndpointPrefixes(openai="/oai")
     assert settings.enable_redaction is True
     assert settings.pending == (
-        "spanRequestHeaderAttributes",
         "mcpAddr",
         "mcpSessionEncryptionSeed",
         "mcpSessionEncryptionIterations",

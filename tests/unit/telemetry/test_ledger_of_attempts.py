@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from extproc.telemetry.exposition import render
 from extproc.telemetry.ledger import SLOT_SECONDS, Ledger
 from tests.support.playbook import BACKEND, NOW, ROUTE, SECOND_BACKEND, Gateway, cost, openai_backend
 
@@ -133,3 +134,80 @@ def test_without_a_ledger_nothing_is_told(stream):
     stream.exchange.gateway.processor._context.ledger = None
     stream.exchange.response(eos=True)
     assert stream.entries == []
+
+
+# --- requests that were answered before a backend was asked ---
+
+
+def malformed(exchange):
+    exchange.request(b"[]")
+
+
+def too_large(exchange):
+    exchange.headers({"content-length": "1000000"})
+
+
+def of_no_route(exchange):
+    exchange.request(ASKED)
+    exchange.response(status="404")
+    exchange.piece(b"no", eos=True)
+
+
+def out_of_budget(exchange):
+    exchange.request(ASKED)
+    exchange.response(status="429", eos=True)
+
+
+def attempted_too_early(exchange):
+    exchange.headers()
+    assert exchange.attempt().status == 503
+    exchange.response(status="503")
+    exchange.piece(b"{}", eos=True)
+
+
+def of_no_endpoint(exchange):
+    exchange.headers({":path": "/v1/nothing"})
+
+
+UNATTEMPTED = {
+    "a malformed body": (malformed, "chat", "", 400, "processor"),
+    "a body that is too large": (too_large, "chat", "", 413, "processor"),
+    "a model that no route takes": (of_no_route, "chat", "m", 404, "envoy"),
+    "a spent budget": (out_of_budget, "chat", "m", 429, "envoy"),
+    "an attempt before the body": (attempted_too_early, "chat", "", 503, "processor"),
+    "a path that is not served": (of_no_endpoint, "unknown", "", 404, "processor"),
+}
+
+
+@pytest.mark.parametrize(("play", "operation", "model", "status", "by"), UNATTEMPTED.values(), ids=UNATTEMPTED)
+def test_an_answer_without_an_attempt_is_told_once(play, operation, model, status, by):
+    gateway = Gateway(CONFIG, max_body_bytes=1000)
+    ledger = gateway.processor._context.ledger = Ledger()
+    exchange = gateway.exchange()
+    play(exchange)
+    exchange.close()
+    (slot,) = ledger.slots(SLOT, SLOT)
+    (entry,) = slot.slowest
+    assert (entry.outcome, entry.status, entry.model, entry.operation) == ("refused", status, model, operation)
+    assert (entry.backend, entry.route, entry.seconds, entry.costs) == ("", "", 0.0, {})
+    assert {key: tally.others for key, tally in slot.tallies.items()} == {(model, "", ""): {"refused": 1}}
+    page = render(gateway.metrics.registry)
+    labels = f'by="{by}",operation="{operation}",status="{status}"'
+    assert f"extproc_unattempted_requests_total{{{labels}}} 1\n" in page
+    assert "extproc_attempts_total" not in page
+
+
+def test_without_a_config_every_request_is_told():
+    gateway = Gateway()
+    ledger = gateway.processor._context.ledger = Ledger()
+    assert gateway.exchange().headers().status == 503
+    (slot,) = ledger.slots(SLOT, SLOT)
+    assert [(entry.status, entry.outcome) for entry in slot.slowest] == [(503, "refused")]
+
+
+def test_a_refused_attempt_has_the_status_that_the_client_got():
+    told = Told({"model": "m"}, {"version": "dev", "backends": [{**openai_backend(), "schema": {"name": "Cohere"}}]})
+    assert told.exchange.attempt().status == 501
+    told.exchange.response(status="501")
+    told.exchange.close()
+    assert (told.entry.outcome, told.entry.status, told.entry.backend) == ("refused", 501, "default/openai")

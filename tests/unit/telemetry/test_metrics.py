@@ -13,18 +13,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from extproc.auth.sources import CellState
 from extproc.telemetry import metrics as module
 from extproc.telemetry.exposition import render
-from extproc.telemetry.metrics import OTHER, AttemptLabels, Metrics, label_name, resource_attributes
+from extproc.telemetry.metrics import OTHER, Metrics, label_name, resource_attributes
+from tests.support.every_metric import LABELS, everything
 
 GOLDEN = Path(__file__).parent / "golden" / "gen_ai.txt"
 DOCS = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
-
-LABELS = AttemptLabels(
-    operation="chat",
-    provider="openai",
-    original_model="gpt-4o",
-    request_model="gpt-4o-2024",
-    response_model="gpt-4o-2024-08",
-)
 
 
 @dataclass
@@ -186,7 +179,9 @@ def test_the_small_counters():
     assert samples(metrics, "extproc_attempts_total") == [({"operation": "chat", "outcome": "success"}, 2)]
     assert samples(metrics, "extproc_unknown_encodings_total") == [({"coding": "lzma"}, 1)]
     assert samples(metrics, "extproc_cost_errors_total") == [({"metadata_key": "cost"}, 1)]
-    assert samples(metrics, "extproc_config_reloads_total") == [({"result": "refused"}, 1)]
+    # From the start, so that the first one is seen to grow.
+    reloads = samples(metrics, "extproc_config_reloads_total")
+    assert reloads == [({"result": "ok"}, 0), ({"result": "refused"}, 1), ({"result": "unavailable"}, 0)]
     assert samples(metrics, "extproc_config_version_mismatch_total") == [({}, 1)]
 
 
@@ -232,28 +227,6 @@ def test_resource_attributes_are_percent_decoded():
     assert resource_attributes({"OTEL_RESOURCE_ATTRIBUTES": "zone=a%20b"})["zone"] == "a b"
 
 
-def everything():
-    metrics = Metrics()
-    metrics.tokens(LABELS, Usage(input=1))
-    metrics.request_duration(LABELS, 1)
-    metrics.time_to_first_token(LABELS, 1)
-    metrics.time_per_output_token(LABELS, 1)
-    metrics.message("router", "request_headers", 0.001)
-    metrics.stream_opened("router")
-    metrics.outcome("chat", "success")
-    metrics.unknown_encoding("x")
-    metrics.cost_error("k")
-    metrics.config_reload("ok")
-    metrics.live_config("d")
-    metrics.workers(2)
-    metrics.worker_ended()
-    metrics.relayed()
-    metrics.credential_refresh("s", "ok")
-    metrics.credential_unavailable("s", 1)
-    metrics.credentials([CellState(name="s", expires_at=1.0, usable=True, refreshed_at=0.0, error=None)])
-    return metrics
-
-
 def test_credentials_that_are_gone_are_said_nothing_of():
     metrics = Metrics()
     states = [
@@ -277,6 +250,32 @@ def test_the_reference_page_names_exactly_what_a_scrape_shows():
     page = render(everything().registry)
     scraped = dict(re.findall(r"^# TYPE (\S+) (\S+)$", page, re.MULTILINE))
     documented = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", DOCS.read_text(encoding="utf-8"), re.MULTILINE))
+    assert documented == scraped
+
+
+COMMON = ("operation_name", "provider_name", "original_model", "request_model", "response_model")
+
+
+def test_the_reference_page_names_exactly_the_labels_that_a_scrape_shows():
+    text = DOCS.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| \w+ \|([^|]*)\|", text, re.MULTILINE)
+    documented = {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows}
+    for labels in COMMON:
+        assert f"`gen_ai_{labels}`" in text
+    scraped = {}
+    for metric in everything().registry.collect():
+        for sample in metric.samples:
+            name = metric.name + ("_total" if metric.type == "counter" else "")
+            scraped.setdefault(name, set()).update(sample.labels)
+    common = {f"gen_ai_{label}" for label in COMMON} | {
+        f"otel_scope_{each}" for each in ("name", "schema_url", "version")
+    }
+    for name, labels in scraped.items():
+        labels.discard("le")
+        if name.startswith("gen_ai_"):
+            assert labels >= common
+            labels.difference_update(common)
+    scraped["target_info"].clear()
     assert documented == scraped
 
 

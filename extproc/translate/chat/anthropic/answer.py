@@ -103,7 +103,7 @@ def read_message(data: bytes, *, model: str, created: int, new_id: Callable[[], 
         model=model,
         usage=UNSET if usage is NO_USAGE else usage_object(usage, details=True),
     )
-    return Answer(body=encode(completion), usage=usage, model=model)
+    return Answer(body=encode(completion), usage=usage, model=model, native_stop=native)
 
 
 def _blocks(message: _Message, data: bytes) -> list[ContentBlock]:

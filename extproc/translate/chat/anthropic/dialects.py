@@ -14,6 +14,7 @@ from extproc.paths import join_path
 from extproc.translate import aws, gcp
 from extproc.translate.anthropic import (
     BEDROCK_VERSION,
+    NATIVE_STOPS,
     VERSION,
     VERTEX_VERSION,
     error_type,
@@ -47,6 +48,8 @@ AWS_ANTHROPIC: Final = support_table("AWSAnthropic")
 
 class _Claude:
     """What is the same in all three places."""
+
+    native_stops = NATIVE_STOPS
 
     def __init__(self, target: Target, support: SupportTable, flavor: Flavor) -> None:
         self.support = support

@@ -42,6 +42,9 @@ are to be continued, and reasons that are yet to be invented. Of the API's value
 be whole; ``stop`` would call it good.
 """
 
+NATIVE_STOPS: Final = frozenset({"malformed_model_output", "malformed_tool_use", "pause_turn"})
+"""Those of them that the service documents."""
+
 NO_INPUT: Final = "{}"
 """Arguments of a call that has none."""
 
@@ -182,7 +185,7 @@ def read_answer(data: bytes, *, model: str, request_id: str, target: Target) -> 
         service_tier=text_of(member(answer.service_tier, "type")) or UNSET,
         usage=UNSET if usage is NO_USAGE else usage_object(usage, details=False),
     )
-    return Answer(body=encode(completion), usage=usage, model=model)
+    return Answer(body=encode(completion), usage=usage, model=model, native_stop=native)
 
 
 def _message(message: _Message, new_id: Callable[[], str]) -> Message:

@@ -8,7 +8,7 @@ from typing import Final
 from extproc.endpoints.chat_request import ChatRequest
 from extproc.translate.aws import model_path, read_aws_error
 from extproc.translate.base import Headers, Target, Translator
-from extproc.translate.chat.bedrock.answer import read_answer
+from extproc.translate.chat.bedrock.answer import NATIVE_STOPS, read_answer
 from extproc.translate.chat.bedrock.request import build_request
 from extproc.translate.chat.bedrock.stream import ConverseStreamReader
 from extproc.translate.chat.chunks import ChunkWriter
@@ -78,6 +78,7 @@ class BedrockDialect:
     """See ``Dialect``."""
 
     support = SUPPORT
+    native_stops = NATIVE_STOPS
 
     def __init__(self, target: Target) -> None:
         self._target = target

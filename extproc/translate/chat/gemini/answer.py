@@ -49,7 +49,8 @@ def read_answer(data: bytes, *, model: str, mode: OutputMode, target: Target) ->
         model=name,
         usage=UNSET if not isinstance(response.usage_metadata, dict) else usage_object(usage, details=True),
     )
-    return Answer(body=encode(completion), usage=usage, model=name)
+    native = next((choice.native_finish_reason for choice in completion.choices if choice.native_finish_reason), UNSET)
+    return Answer(body=encode(completion), usage=usage, model=name, native_stop=native)
 
 
 def _choices(response: wire.GenerateContentResponse, mode: OutputMode, target: Target) -> list[Choice]:

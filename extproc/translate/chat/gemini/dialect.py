@@ -12,6 +12,7 @@ from extproc.translate.chat.gemini.answer import read_answer
 from extproc.translate.chat.gemini.generation import OutputMode, output_mode
 from extproc.translate.chat.gemini.request import build_body
 from extproc.translate.chat.gemini.stream import GeminiStreamReader
+from extproc.translate.chat.gemini.wire import NATIVE_STOPS
 from extproc.translate.chat.support import SupportTable, ignored, mapped, refused
 from extproc.translate.chat.translator import Answer, BackendError, ChatTranslator, StreamReader
 from extproc.translate.gcp import model_path, read_google_error
@@ -82,6 +83,7 @@ class GeminiDialect:
     """See ``Dialect``."""
 
     support = SUPPORT
+    native_stops = NATIVE_STOPS
 
     def __init__(self, target: Target) -> None:
         self._target = target

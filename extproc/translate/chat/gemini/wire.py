@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -156,6 +157,16 @@ def tool_calls(said: Said, new_id: Callable[[], str]) -> list[ToolCall] | UnsetT
 
 
 _FINISH_REASONS = {"STOP": "stop", "MAX_TOKENS": "length"}
+
+NATIVE_STOPS: Final = frozenset(
+    {
+        *("FINISH_REASON_UNSPECIFIED", "SAFETY", "RECITATION", "LANGUAGE", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT"),
+        *("SPII", "MODEL_ARMOR", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"),
+        *("MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE", "NO_IMAGE", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT"),
+        *("IMAGE_RECITATION", "IMAGE_OTHER", "BLOCK_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED", "JAILBREAK"),
+    }
+)
+"""Reasons of answers that were withheld or broken off, and of prompts that were refused, as Google lists them."""
 
 
 def finish_reason(reason: str, *, has_calls: bool) -> tuple[str, str | UnsetType]:

@@ -32,6 +32,11 @@ STOP_REASONS: Final[Mapping[str, str]] = {
 """``stopReason`` → ``stop_reason``."""
 
 
+def unknown_stop(reason: object) -> str:
+    """A reason that the table has not; empty for one that it has, and for what is no text."""
+    return reason if isinstance(reason, str) and reason not in STOP_REASONS else ""
+
+
 def stop_reason(reason: object) -> str | None:
     """The API's word for a reason; for one that is not known the turn has ended, without one there is none."""
     if reason is None:
@@ -106,7 +111,13 @@ def read_answer(data: bytes, *, model: str, request_id: str, target: Target) -> 
         stop_reason=stop_reason(answer.stop_reason),
         usage=wire.usage_of(reported) or UNSET,
     )
-    return TranslatedResponse(body=jsonvalue.encode(message), usage=reported.total(), model=model, complete=True)
+    return TranslatedResponse(
+        body=jsonvalue.encode(message),
+        usage=reported.total(),
+        model=model,
+        complete=True,
+        unknown_stop=unknown_stop(answer.stop_reason),
+    )
 
 
 def _convert(block: _Block, target: Target) -> Iterator[wire.Block]:

@@ -72,6 +72,7 @@ class BedrockMessages:
             model=self._model,
             complete=stream.ended,
             failure=stream.failure,
+            unknown_stop=stream.unknown_stop,
         )
 
     def response_error(self, status: str, headers: Mapping[str, str], body: bytes) -> TranslatedResponse:

@@ -18,7 +18,7 @@ from extproc.translate.base import Target
 from extproc.translate.chat.bedrock.answer import NO_REPORT, member, read_usage, text_of
 from extproc.translate.chat.bedrock.events import ConverseEvent, UnreadableEvent, joined_base64, read_event
 from extproc.translate.messages.bedrock import wire
-from extproc.translate.messages.bedrock.answer import message_id, stop_reason
+from extproc.translate.messages.bedrock.answer import message_id, stop_reason, unknown_stop
 from extproc.translate.messages.bedrock.citations import citation
 from extproc.translate.messages.native_errors import answer_error_type
 from extproc.usage import NO_USAGE, TokenUsage
@@ -51,6 +51,7 @@ class MessageStream:
         usage: what has been reported so far; a new object whenever it changes.
         ended: nothing follows.
         failure: the name of the error that the stream ended with; empty without one.
+        unknown_stop: see ``TranslatedResponse``.
     """
 
     def __init__(self, model: str, *, request_id: Callable[[], str], target: Target) -> None:
@@ -65,6 +66,7 @@ class MessageStream:
         self._started = False
         self._stopped = False
         self._stop_reason: str | None = None
+        self.unknown_stop = ""
         self._reported = NO_REPORT
         self._next_index = 0
         # By the index of their block, as it comes.
@@ -176,6 +178,7 @@ class MessageStream:
             self._close(key)
         self._stopped = True
         self._stop_reason = stop_reason(event.stop_reason)
+        self.unknown_stop = unknown_stop(event.stop_reason)
 
     def _metadata(self, event: ConverseEvent) -> None:
         self._reported = self._reported.merge(read_usage(event.usage))

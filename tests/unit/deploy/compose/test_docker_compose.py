@@ -14,6 +14,7 @@ import yaml
 
 from deploy.compose import __main__ as command
 from deploy.compose import files
+from extproc.admin.peers import Peers
 
 TEXT = {"type": "string", "minLength": 1}
 WORDS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
@@ -113,6 +114,13 @@ def mounted(service, path):
         if inside.is_relative_to(target):
             return (HERE / source / inside.relative_to(target)).resolve()
     raise AssertionError(f"{service} has nothing at {path}")
+
+
+def test_the_console_shows_itself_to_who_comes_through_the_published_port():
+    """Only this machine can: the port is published to its loopback address alone."""
+    peers = Peers.parse(flag("extproc", "-consolePeers"))
+    assert peers.refusal("172.18.0.1", {"host": "127.0.0.1:1064"}) == ""
+    assert all(port.startswith("127.0.0.1:") for port in SERVICES["extproc"]["ports"])
 
 
 def flag(service, name):
