@@ -74,8 +74,8 @@ class MCPBackendRef(BackendObjectReference, frozen=True, kw_only=True):
 class JWKS(Part, frozen=True, kw_only=True):
     """Keys of an issuer."""
 
-    remote_jwks: Any = field(name="remoteJWKS", default=None)
-    local_jwks: Any = field(name="localJWKS", default=None)
+    remote_jwks: dict[str, Any] | None = field(name="remoteJWKS", default=None)
+    local_jwks: dict[str, Any] | None = field(name="localJWKS", default=None)
 
 
 class ProtectedResourceMetadata(Part, frozen=True, kw_only=True):

@@ -72,7 +72,7 @@ def security(route: MCPRoute) -> Iterator[Finding]:
     if jwks is not None and (jwks.remote_jwks is None) == (jwks.local_jwks is None):
         at = "spec.securityPolicy.oauth.jwks"
         yield Finding(at, "exactly one of remoteJWKS and localJWKS is needed", "keep one")
-    if policy.ext_auth is not None and ("grpc" in policy.ext_auth) == ("http" in policy.ext_auth):
+    if policy.ext_auth is not None and (policy.ext_auth.get("grpc") is None) == (policy.ext_auth.get("http") is None):
         yield Finding("spec.securityPolicy.extAuth", "exactly one of grpc and http is needed", "keep one")
 
 

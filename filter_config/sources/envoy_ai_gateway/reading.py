@@ -44,8 +44,11 @@ class Findings(list[Finding]):
         return any(not finding.warning for finding in self)
 
     def judge(self, found: Iterable[Finding]) -> None:
-        """Adds what the rules of the kind find, except about values that could not be read."""
-        unread = {finding.path for finding in self}
+        """Adds what the rules of the kind find, except about values that could not be read.
+
+        An unknown field is a warning, and all that is known beside it has been read.
+        """
+        unread = {finding.path for finding in self if not finding.warning}
         self.extend(finding for finding in list(found) if not self._is_unread(finding.path, unread))
 
     def _is_unread(self, path: str, unread: set[str]) -> bool:

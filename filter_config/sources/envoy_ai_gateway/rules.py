@@ -319,7 +319,7 @@ def proxy_address(config: GatewayConfig) -> Iterator[Finding]:
     if proxy is None:
         return
     host, _, port = proxy.address.rpartition(":")
-    if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
+    if not host or not (port.isascii() and port.isdecimal()) or not 1 <= int(port) <= 65535:
         message = f"{shown(proxy.address)} is no address"
         yield Finding("spec.forwardProxy.address", message, "write host:port, such as proxy.example.com:3128")
 

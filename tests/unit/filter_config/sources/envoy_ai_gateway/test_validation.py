@@ -322,6 +322,20 @@ BACKENDS: dict[str, tuple[Any, Findings]] = {
         alpha(api_key("k", credentialOverride={"fromRequestHeaders": {}})),
         ["spec.credentialOverride: v1alpha1 has no such field, and a cluster would drop it"],
     ),
+    "an unknown field beside what is wrong": (
+        gcp(
+            workloadIdentityFederationConfig={
+                **FEDERATION,
+                "oidcExchangeToken": {
+                    "oidc": {"provider": {"issuer": "i"}, "clientSecret": {"name": "s", "nmespace": "x"}}
+                },
+            }
+        ),
+        [
+            f"{FEDERATED}.oidcExchangeToken.oidc: needs clientID or clientIDRef",
+            f"warning {FEDERATED}.oidcExchangeToken.oidc.clientSecret.nmespace: unknown field 'nmespace'",
+        ],
+    ),
     "a misspelt override is no silence": (
         api_key("k", credentialOveride={"fromRequestHeaders": {}}),
         ["warning spec.credentialOveride: unknown field 'credentialOveride'"],
@@ -367,6 +381,10 @@ SETTINGS: dict[str, tuple[Any, Findings]] = {
     "a proxy without a port": (
         config(forwardProxy={"address": "proxy"}),
         ["spec.forwardProxy.address: 'proxy' is no address"],
+    ),
+    "a proxy with a port of other digits": (
+        config(forwardProxy={"address": "proxy:\u0661"}),
+        ["spec.forwardProxy.address: 'proxy:\u0661' is no address"],
     ),
     "a proxy with port 0": (
         config(forwardProxy={"address": "proxy:0"}),
@@ -439,6 +457,10 @@ MCP_ROUTES: dict[str, tuple[Any, Findings]] = {
     "an authorizer of two protocols": (
         secured(extAuth={"grpc": {}, "http": {}}),
         ["spec.securityPolicy.extAuth: exactly one of grpc and http is needed"],
+    ),
+    "one authorizer beside a null": (
+        secured(extAuth={"grpc": {}, "http": None}),
+        [],
     ),
     # The CRD's own rule fails here (contract, control plane 1.5).
     "authorization without rules": (secured(authorization={"defaultAction": "Allow"}), []),
