@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -53,6 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     handler = _COMMANDS.get(command)
     if handler is None:
         return _usage(f'unknown command "{command}"; use one of {", ".join(_COMMANDS)}')
+    if isinstance(sys.stdout, TextIOWrapper):
+        # A terminal of another encoding gets an escape for what it cannot show, as standard error does.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return handler(rest)
     except KeyboardInterrupt:

@@ -22,7 +22,9 @@ import structlog
 from extproc.priority import give_way
 from filter_config.load import Decoded, Problem, decode
 from filter_config.model import Config
+from filter_config.problems import Findings
 from filter_config.redact import Secret, dec_hook
+from filter_config.validate import validate
 
 _log = structlog.get_logger(__name__)
 
@@ -31,6 +33,7 @@ _READY: Final = b"decoder ready\n"
 _START_TIMEOUT: Final = 30.0
 _ROOT: Final = str(Path(__file__).resolve().parents[1])
 _DECODER: Final = msgspec.msgpack.Decoder(tuple[Config | None, tuple[Problem, ...]], dec_hook=dec_hook)
+_PLAIN: Final = msgspec.json.Decoder(Config, dec_hook=dec_hook)
 
 
 class DecoderFailed(Exception):
@@ -70,7 +73,7 @@ class Decoder:
                 worker = await self._running_worker()
                 if worker is None:
                     _log.warning("no decoder process; decoding in the serving process")
-                    return decode(data)
+                    return decode_quickly(data)
                 try:
                     return await asyncio.wait_for(_ask(worker, data), self._timeout)
                 except TimeoutError as error:
@@ -157,13 +160,32 @@ def _reveal(value: object) -> str:
     raise NotImplementedError(f"cannot encode {type(value).__name__}")
 
 
+def decode_quickly(data: bytes) -> Decoded:
+    """What ``decode`` gives, in a third of the time where the document is JSON just as we would write it.
+
+    Such a document has no key that is unknown, repeated or spelt in another way, and no value of another type: a reader
+    that tolerates all of these has nothing to add.
+    """
+    if not data.startswith(b"{"):
+        return decode(data)
+    try:
+        config = _PLAIN.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return decode(data)
+    if msgspec.json.encode(config, enc_hook=_reveal) != data:
+        return decode(data)
+    findings = Findings()
+    config = validate(config, findings)
+    return Decoded(config=None if findings.refused else config, problems=findings.closed())
+
+
 def work(source: BinaryIO, sink: BinaryIO) -> None:
     """Decode every document of ``source`` until it ends; the life of the worker process."""
     encoder = msgspec.msgpack.Encoder(enc_hook=_reveal)
     sink.write(_READY)
     sink.flush()
     while len(header := source.read(_LENGTH.size)) == _LENGTH.size:
-        decoded = decode(source.read(*_LENGTH.unpack(header)))
+        decoded = decode_quickly(source.read(*_LENGTH.unpack(header)))
         reply = encoder.encode((decoded.config, decoded.problems))
         sink.write(_LENGTH.pack(len(reply)))
         sink.write(reply)

@@ -252,8 +252,9 @@ class ConfigManager:
     def _compile(self, snapshot: Snapshot, decoded: Decoded, config: Config) -> Runtime:
         """The runtime of a config, or raise ``_Refused``; touches nothing that streams use."""
         known = None if self._credentials is None else self._credentials.known
+        before = None if self.status.live is None else self.status.live.runtime
         try:
-            return build_runtime(config, digest=snapshot.digest, problems=decoded.problems, known=known)
+            return build_runtime(config, digest=snapshot.digest, problems=decoded.problems, known=known, before=before)
         except ExtProcError as error:
             raise self._refused(snapshot, decoded, f"cannot create runtime filter config: {error}") from error
         except Exception as error:

@@ -12,9 +12,9 @@ from typing import Any
 
 import structlog
 
-from extproc.auth.base import Authenticator
+from extproc.auth.base import Authenticator, CredentialT
 from extproc.auth.build import build_authenticator, credential_headers
-from extproc.auth.sources import Cells, RefreshedCell
+from extproc.auth.sources import Cells, RefreshedCell, Source
 from extproc.costs import CostRules, compile_costs
 from extproc.endpoints.models import ModelCatalog
 from extproc.errors import BackendFault
@@ -39,6 +39,8 @@ class RuntimeBackend:
         strips: request headers that must not reach the backend: what clients authenticate with, where the gateway
             authenticates, and every header in which a request may bring a credential, for whichever backend.
         fault: why the backend cannot be used; requests to it are answered with 503.
+        made_of: its entry in the document, if another runtime may have it as it is: nothing of it is renewed, nothing
+            is wrong with it.
     """
 
     name: str
@@ -50,6 +52,7 @@ class RuntimeBackend:
     auth: Authenticator | None = None
     strips: tuple[str, ...] = ()
     fault: str | None = None
+    made_of: Backend | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,7 @@ class Runtime:
         faults: backend name to the reason why it is disabled.
         secret_headers: lower-case names of headers whose values must not be shown.
         cells: the credentials that have to be fetched and renewed while this snapshot is in use.
+        brought: lower-case names of headers in which requests may bring a credential, for whichever backend.
     """
 
     digest: str
@@ -72,6 +76,7 @@ class Runtime:
     faults: Mapping[str, str]
     secret_headers: frozenset[str]
     cells: tuple[RefreshedCell[Any], ...] = ()
+    brought: frozenset[str] = frozenset()
 
 
 def short_backend_name(name: str) -> str:
@@ -85,6 +90,7 @@ def build_runtime(
     digest: str,
     problems: Iterable[Problem] = (),
     known: Mapping[Hashable, RefreshedCell[Any]] | None = None,
+    before: Runtime | None = None,
 ) -> Runtime:
     """Compile a filter config.
 
@@ -93,6 +99,7 @@ def build_runtime(
         digest: its content hash.
         problems: what validation found; a fault of a backend disables that backend.
         known: cells that are in use already, by the keys of their sources; a source keeps its cell.
+        before: the runtime in use; what is the same in both is not compiled again.
 
     Raises:
         ConfigRejected: the document cannot be used as a whole.
@@ -102,10 +109,14 @@ def build_runtime(
     }
     costs = compile_costs(config.llm_request_costs, config.global_llm_request_costs)
     brought = frozenset(_credential_headers(config.backends))
-    cells = Cells(known)
-    backends = {
-        backend.name: _compile(backend, known_faults.get(backend.name), brought, cells) for backend in config.backends
-    }
+    cells = _NotedCells(known)
+    same = before.backends if before is not None and before.brought == brought else {}
+    backends = {}
+    for backend in config.backends:
+        fault, there = known_faults.get(backend.name), same.get(backend.name)
+        if there is None or fault is not None or there.made_of != backend:
+            there = _compile(backend, fault, brought, cells)
+        backends[backend.name] = there
     return Runtime(
         digest=digest,
         config=config,
@@ -115,7 +126,18 @@ def build_runtime(
         faults={name: backend.fault for name, backend in backends.items() if backend.fault},
         secret_headers=brought.union(*({name for name, _ in backend.headers.set} for backend in backends.values())),
         cells=cells.used,
+        brought=brought,
     )
+
+
+class _NotedCells(Cells):
+    """Cells that know how often they were asked for."""
+
+    asked = 0
+
+    def of(self, source: Source[CredentialT]) -> RefreshedCell[CredentialT]:
+        self.asked += 1
+        return super().of(source)
 
 
 def _credential_headers(backends: Iterable[Backend]) -> Iterator[str]:
@@ -125,9 +147,10 @@ def _credential_headers(backends: Iterable[Backend]) -> Iterator[str]:
             yield from credential_headers(backend.auth)
 
 
-def _compile(backend: Backend, fault: str | None, brought: frozenset[str], cells: Cells) -> RuntimeBackend:
+def _compile(backend: Backend, fault: str | None, brought: frozenset[str], cells: _NotedCells) -> RuntimeBackend:
     body: BodyMutator | None = None
     auth: Authenticator | None = None
+    asked = cells.asked
     if backend.schema.name not in SERVED_SCHEMAS:
         _log.warning("no endpoint serves this schema", backend=backend.name, schema=backend.schema.name)
     try:
@@ -147,4 +170,5 @@ def _compile(backend: Backend, fault: str | None, brought: frozenset[str], cells
         auth=auth,
         strips=tuple(sorted(brought | (auth.strips if auth is not None else frozenset()))),
         fault=fault,
+        made_of=backend if fault is None and cells.asked == asked else None,
     )

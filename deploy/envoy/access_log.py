@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from envoy_data_plane.envoy.config.accesslog.v3 import AccessLog as EnvoyAccessLog
-from envoy_data_plane.envoy.config.core.v3 import SubstitutionFormatString
+from envoy_data_plane.envoy.config.core.v3 import SubstitutionFormatString, TypedExtensionConfig
 from envoy_data_plane.envoy.extensions.access_loggers.file.v3 import FileAccessLog
+from envoy_data_plane.envoy.extensions.formatter.req_without_query.v3 import ReqWithoutQuery
 
 from deploy.envoy import names
 from deploy.envoy.wire import pack, struct
@@ -23,7 +24,8 @@ _FROM_ENVOY: Final = {
     "start_time": "%START_TIME%",
     "request_id": "%REQ(X-REQUEST-ID)%",
     "method": "%REQ(:METHOD)%",
-    "path": f"%REQ({names.ORIGINAL_PATH_HEADER}?:PATH)%",
+    # Without the query: some clients put their key there.
+    "path": f"%REQ_WITHOUT_QUERY({names.ORIGINAL_PATH_HEADER}?:PATH)%",
     "status": "%RESPONSE_CODE%",
     "response_code_details": "%RESPONSE_CODE_DETAILS%",
     "response_flags": "%RESPONSE_FLAGS%",
@@ -59,5 +61,7 @@ def access_log(config: AccessLog) -> EnvoyAccessLog:
     fields |= {field: names.dynamic_metadata(key) for field, key in _FROM_PROCESSOR.items()}
     if config.cost_keys:
         fields["costs"] = {key: names.dynamic_metadata(key) for key in config.cost_keys}
-    log = FileAccessLog(path=config.path, log_format=SubstitutionFormatString(json_format=struct(fields)))
+    cut = TypedExtensionConfig(name="envoy.formatter.req_without_query", typed_config=pack(ReqWithoutQuery()))
+    line = SubstitutionFormatString(json_format=struct(fields), formatters=[cut])
+    log = FileAccessLog(path=config.path, log_format=line)
     return EnvoyAccessLog(name="envoy.access_loggers.file", typed_config=pack(log))

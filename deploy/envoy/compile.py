@@ -8,9 +8,9 @@ another rule (Gateway API, HTTPRouteRule.backendRefs).
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from deploy.envoy import model
 from deploy.envoy.certificates import certificate_problem
@@ -68,20 +68,44 @@ class Serving:
     trust_request_id: bool = False
 
 
-def envoy_gateway(gateway: neutral.Gateway, serving: Serving, faults: Faults | None = None) -> model.Gateway:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeRoute:
+    """A route for Envoy, and the route that it was made of, without the matches that Envoy would refuse."""
+
+    judged: neutral.Route
+    route: model.Route
+
+
+def make_route(gateway: neutral.Gateway, route: neutral.Route, serving: Serving, faults: Faults) -> MadeRoute:
+    """A route of a gateway.
+
+    Of the gateway it depends on the proxy and of ``serving`` on the certificates, so that it may be remembered.
+    """
+    judged = _judged(route, faults)
+    return MadeRoute(judged=judged, route=_route(gateway, judged, serving, faults))
+
+
+MakeRoute: TypeAlias = Callable[[neutral.Gateway, neutral.Route, Serving, Faults], MadeRoute]
+"""See :func:`make_route`."""
+
+
+def envoy_gateway(
+    gateway: neutral.Gateway, serving: Serving, faults: Faults | None = None, *, make_route: MakeRoute = make_route
+) -> model.Gateway:
     """The Envoy of a gateway.
 
     Args:
         gateway: the model.
         serving: where it is served.
         faults: receives what cannot be served.
+        make_route: how a route is made, for those who remember routes.
 
     Raises:
         Unservable: no listener is left.
     """
     faults = Faults() if faults is None else faults
-    judged = tuple(_judged(route, faults) for route in gateway.routes)
-    listeners = tuple(_listeners(gateway, judged, serving, faults))
+    made = [make_route(gateway, route, serving, faults) for route in gateway.routes]
+    listeners = tuple(_listeners(gateway, tuple(each.judged for each in made), serving, faults))
     if not listeners:
         raise Unservable(f"gateway {gateway.id} has no listener for HTTP that can be served")
     if gateway.mcp is not None:
@@ -89,7 +113,7 @@ def envoy_gateway(gateway: neutral.Gateway, serving: Serving, faults: Faults | N
     return model.Gateway(
         listener=listeners[0],
         further_listeners=listeners[1:],
-        routes=tuple(_route(gateway, route, serving, faults) for route in judged),
+        routes=tuple(each.route for each in made),
         processor=serving.processor,
         rate_limit=serving.rate_limit,
         access_log=serving.access_log,

@@ -5,15 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import re2  # type: ignore[import-untyped] # it ships no types
-
 from filter_config.sources.model import Match
+from filter_config.sources.routing import pattern_problem
 
 _HEADER_NAME: Final = re.compile(r":?[0-9a-zA-Z!#$%&'*+\-.^_|~`]+\Z")
 _PATH_PREFIX: Final = re.compile(r"/[^?#\x00\r\n]*\Z")
-# Envoy's own engine, which must not write to the standard error.
-_OPTIONS: Final = re2.Options()
-_OPTIONS.log_errors = False
 
 
 def match_problem(match: Match) -> str:
@@ -31,9 +27,5 @@ def header_problem(name: str, pattern: str) -> str:
     """Why Envoy would not take the name of a header, or a pattern that its value is to match; empty: it does."""
     if not _HEADER_NAME.match(name):
         return f"{name!r} is no name of a header"
-    try:
-        re2.compile(pattern, _OPTIONS)
-    except re2.error as error:
-        reason = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
-        return f"header {name}: {pattern!r} is no regular expression: {reason}"
-    return ""
+    reason = pattern_problem(pattern)
+    return f"header {name}: {pattern!r} is no regular expression: {reason}" if reason else ""

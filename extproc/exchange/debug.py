@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from extproc.exchange import names
 from extproc.exchange.replies import Reply
-from extproc.telemetry.redaction import REDACTED, redact_headers, redacted_body
+from extproc.telemetry.redaction import REDACTED, redact_headers, redacted_body, without_credentials
 from protos.ext_proc_pb2 import HeaderMutation, HeaderValue, ProcessingRequest, ProcessingResponse
 
 _PATHS = frozenset({":path", names.ORIGINAL_PATH, names.ENVOY_ORIGINAL_PATH})
@@ -80,4 +80,7 @@ def _value(header: HeaderValue) -> str:
 
 def _body(body: bytes, *, redact: bool) -> str:
     # Cut only when the content is out: half of a document could not be read.
-    return redacted_body(body)[:_SHOWN_BYTES] if redact else body[:_SHOWN_BYTES].decode("utf-8", "replace")
+    if redact:
+        return redacted_body(body)[:_SHOWN_BYTES]
+    # Backends quote a key that they do not know, and we a path with its query.
+    return without_credentials(body[:_SHOWN_BYTES].decode("utf-8", "replace"))

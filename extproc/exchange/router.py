@@ -18,6 +18,7 @@ from extproc.exchange.headers import HeaderChanges, HeaderDict
 from extproc.exchange.replies import Metadata, Reply
 from extproc.exchange.response import ResponseExchange, status_code
 from extproc.runtime import Runtime
+from extproc.telemetry.redaction import is_sensitive_header
 from extproc.telemetry.tracing.base import Ending, Span, TracedRequest, Tracer
 from extproc.translate.observe import named_error
 from extproc.usage import NO_USAGE
@@ -227,6 +228,11 @@ class RouterExchange:
         if self._span is not None:
             self._span.bound(attempt.provider)
         self._local_reply = False
+
+    def keep_untraced(self, changes: HeaderChanges) -> None:
+        """Have no span quote a credential that is sent to a backend."""
+        if self._span is not None:
+            self._span.conceal(value for name, value in changes.sets.values() if is_sensitive_header(name))
 
     def answered_locally(self, status: int) -> None:
         """The attempt is answered by us: that answer comes back through this stream and must pass as it is."""

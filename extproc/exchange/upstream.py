@@ -173,6 +173,7 @@ class UpstreamExchange:
             # What is injected here is in no map that logs or metrics look into.
             for name, value in backend.auth.authenticate(call):
                 changes.set(name, value)
+            self._router.keep_untraced(changes)
         for name in backend.strips:
             if name in headers and name not in changes.sets and name not in changes.removes:
                 changes.removes.append(name)

@@ -17,11 +17,13 @@ from extproc.explain.text import as_document, as_text
 from extproc.explain.walk import Explanation, explain
 from filter_config.sources.envoy_ai_gateway.compiler import CompiledGateway, compile_files
 from filter_config.sources.model import Listener
-from filter_config.sources.routing import ANY_HOST, virtual_host
+from filter_config.sources.routing import listeners_for
 
 OK: Final = 0
 REFUSED: Final = 1
 USAGE: Final = 2
+
+_SERVED: Final = frozenset({"HTTP", "HTTPS"})
 
 
 class _Parser(argparse.ArgumentParser):
@@ -54,14 +56,24 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="resources, as files, directories, or - for stdin")
     parser.add_argument("--request", required=True, metavar="FILE", help="the request as JSON, or - for stdin")
-    parser.add_argument("--path", help="the request's path; /v1/chat/completions if nothing says otherwise")
-    parser.add_argument("--host", help="the request's Host header")
-    parser.add_argument("--header", action="append", default=[], metavar="NAME:VALUE", help="a header of the request")
+    parser.add_argument("--path", type=_text, help="the request's path; /v1/chat/completions if nothing says otherwise")
+    parser.add_argument("--host", type=_text, help="the request's Host header")
+    parser.add_argument(
+        "--header", action="append", type=_text, default=[], metavar="NAME:VALUE", help="a header of the request"
+    )
     parser.add_argument("--usage", metavar="input=N,output=N", help="tokens to compute the costs of")
     parser.add_argument("--gateway", metavar="NAMESPACE/NAME", help="which gateway, where the files have several")
-    parser.add_argument("--listener", metavar="NAME", help="which listener of the gateway; by default its first port's")
+    parser.add_argument("--listener", metavar="NAME", help="a listener of the port in question; by default the first")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     return parser
+
+
+def _text(argument: str) -> str:
+    try:
+        argument.encode()
+    except UnicodeEncodeError as error:
+        raise argparse.ArgumentTypeError("is no UTF-8") from error
+    return argument
 
 
 def _explain(options: argparse.Namespace) -> int:
@@ -72,8 +84,8 @@ def _explain(options: argparse.Namespace) -> int:
     for fault in compiled.faults:
         sys.stderr.write(f"{fault}\n")
     gateway = _gateway(compiled.gateways, options.gateway)
-    listener = _listener(gateway.model.listeners, options.listener, request.host)
-    explanation = explain(gateway.model, gateway.config, request, listener=listener)
+    listeners = _listeners(gateway.model.listeners, options.listener, request.host)
+    explanation = explain(gateway.model, gateway.config, request, listeners=listeners)
     if options.json:
         sys.stdout.write(json.dumps(as_document(explanation), indent=2, ensure_ascii=False) + "\n")
     else:
@@ -82,7 +94,7 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _is_served(explanation: Explanation) -> bool:
-    return any(upstream.refusal is None for upstream in explanation.upstreams)
+    return any(upstream.share and upstream.refusal is None for upstream in explanation.upstreams)
 
 
 def _request(options: argparse.Namespace) -> ExplainedRequest:
@@ -93,6 +105,7 @@ def _request(options: argparse.Namespace) -> ExplainedRequest:
         raise _UsageError(f"{name}: {error.strerror}") from error
     try:
         request = read_request(data)
+        name = "--usage"
         usage = parse_usage(options.usage) if options.usage else request.usage
     except RequestError as error:
         raise _UsageError(f"{name}: {error}") from error
@@ -108,7 +121,7 @@ def _request(options: argparse.Namespace) -> ExplainedRequest:
 def _header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     if not colon or not name.strip():
-        raise _UsageError(f'--header "{name}" is not NAME:VALUE')
+        raise _UsageError(f'--header "{text}" is not NAME:VALUE')
     return name.strip().lower(), value.strip()
 
 
@@ -125,17 +138,17 @@ def _gateway(gateways: Sequence[CompiledGateway], wanted: str | None) -> Compile
             raise _UsageError(f"several gateways, name one with --gateway: {names}")
 
 
-def _listener(listeners: Sequence[Listener], wanted: str | None, host: str) -> Listener | None:
-    """The listener that is wanted, else of those on the first one's port the one that is nearest to the host."""
-    if wanted is None:
-        alike = {
-            listener.hostname or ANY_HOST: listener
-            for listener in reversed(listeners)
-            if listener.port == listeners[0].port
-        }
-        return alike.get(virtual_host(alike, host)) or (listeners[0] if listeners else None)
-    for listener in listeners:
-        if listener.name == wanted:
-            return listener
-    names = ", ".join(listener.name for listener in listeners)
-    raise _UsageError(f"no listener {wanted}; there are {names}")
+def _listeners(listeners: Sequence[Listener], wanted: str | None, host: str) -> list[Listener]:
+    """Those that take the request: of a port the nearest to the host. The port is that of the one that is wanted."""
+    served = [listener for listener in listeners if listener.protocol in _SERVED]
+    chosen = [listener for listener in served if wanted in (None, listener.name)]
+    if not chosen:
+        raise _UsageError(f"no listener {wanted}; there are {', '.join(listener.name for listener in served)}")
+    alike = [listener for listener in served if listener.port == chosen[0].port]
+    # Who names no host asks about the listener itself.
+    return listeners_for(alike, host or (chosen[0].hostname if wanted else "") or _any_host(alike))
+
+
+def _any_host(listeners: Sequence[Listener]) -> str:
+    """A host that some listener takes: any, where one takes any."""
+    return "" if any(not listener.hostname for listener in listeners) else listeners[0].hostname

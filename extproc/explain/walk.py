@@ -6,7 +6,7 @@ Envoy's, is made here, by the precedence that the Envoy configuration is written
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
@@ -26,7 +26,7 @@ from extproc.usage import TokenUsage
 from filter_config.cel import CELError
 from filter_config.model import Config
 from filter_config.sources.model import Backend, Gateway, Listener
-from filter_config.sources.routing import Entry, admits, holds, hosts, precedence, virtual_host
+from filter_config.sources.routing import Entry, admits, domain, holds, precedence
 from protos.ext_proc_pb2 import HeaderValue, ProcessingRequest, ProcessingResponse
 
 Headers = list[tuple[str, str]]
@@ -94,32 +94,40 @@ class Explanation:
     refusal: Refusal | None = None
 
 
-def explain(gateway: Gateway, config: Config, request: ExplainedRequest, *, listener: Listener | None) -> Explanation:
+def explain(
+    gateway: Gateway, config: Config, request: ExplainedRequest, *, listeners: Sequence[Listener]
+) -> Explanation:
     """Say what would become of ``request``.
 
     Args:
         gateway: the model of the gateway.
         config: the filter config of its processor.
         request: the client's request.
-        listener: where it comes in; None for a gateway that has none.
+        listeners: where it comes in, several where they share a port and a hostname; none takes requests for its host.
     """
     with structlog.testing.capture_logs():
-        return _Walk(gateway, config, request, listener).explain()
+        return _Walk(gateway, config, request, listeners).explain()
 
 
 class _Walk:
-    def __init__(self, gateway: Gateway, config: Config, request: ExplainedRequest, listener: Listener | None) -> None:
+    def __init__(
+        self, gateway: Gateway, config: Config, request: ExplainedRequest, listeners: Sequence[Listener]
+    ) -> None:
         self._gateway = gateway
         self._request = request
         self._runtime, self._fetched = _offline(build_runtime(config, digest=config.uuid))
         self._processor = Processor(metrics=Metrics(), ids=lambda: "0")
         self._processor.runtime = self._runtime
-        self._routes = [route for route in gateway.routes if listener is None or admits(listener, route)]
-        self._listener = listener.name if listener is not None else ""
+        self._routes = [route for route in gateway.routes if any(admits(listener, route) for listener in listeners)]
+        self._listeners = listeners
 
     def explain(self) -> Explanation:
-        host = virtual_host(hosts(self._routes), self._request.host)
-        known = Explanation(gateway=self._gateway.id, listener=self._listener, host=host)
+        if not self._listeners:
+            nobody = Refusal(status=404, body=b"", by="envoy")
+            return Explanation(gateway=self._gateway.id, listener="", host=self._request.host, refusal=nobody)
+        first = self._listeners[0]
+        host = domain(first.hostname, self._routes, self._request.host or first.hostname)
+        known = Explanation(gateway=self._gateway.id, listener=first.name, host=host)
         routed = self._routed()
         if isinstance(routed, Refusal):
             return replace(known, refusal=routed)
@@ -130,9 +138,10 @@ class _Walk:
         )
         if entry is None:
             return replace(known, refusal=Refusal(status=404, body=b"No matching route found.", by="envoy"))
-        if not entry.rule.backends:
-            return replace(known, entry=entry, refusal=Refusal(status=500, body=b"", by="envoy"))
-        return replace(known, entry=entry, upstreams=tuple(self._upstreams(entry)))
+        known = replace(known, entry=entry, upstreams=tuple(self._upstreams(entry)))
+        if not any(upstream.share for upstream in known.upstreams):
+            return replace(known, refusal=Refusal(status=500, body=b"", by="envoy"))
+        return known
 
     def _routed(self) -> tuple[Stream, dict[str, str]] | Refusal:
         """A stream whose request has been read, and the request's headers as Envoy routes on them."""
@@ -159,8 +168,8 @@ class _Walk:
     def _upstreams(self, entry: Entry) -> Iterable[Upstream]:
         backends = sorted(entry.rule.backends, key=lambda backend: backend.priority)
         for backend in backends:
-            alike = sum(other.weight for other in backends if other.priority == backend.priority)
-            yield self._upstream(entry, backend, backend.weight / alike if alike else 0.0)
+            alike = sum(_weight(other) for other in backends if other.priority == backend.priority)
+            yield self._upstream(entry, backend, _weight(backend) / alike if alike else 0.0)
 
     def _upstream(self, entry: Entry, backend: Backend, share: float) -> Upstream:
         routed = self._routed()
@@ -210,6 +219,11 @@ class _Walk:
             route=entry.route.id,
         )
         return self._runtime.costs.evaluate(usage, scope, failed), faults
+
+
+def _weight(backend: Backend) -> int:
+    """What it gets: nothing where nobody knows its address."""
+    return backend.weight if backend.endpoint is not None or backend.pool is not None else 0
 
 
 def _offline(runtime: Runtime) -> tuple[Runtime, dict[str, str]]:

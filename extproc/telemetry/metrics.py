@@ -31,6 +31,8 @@ MAX_ATTEMPT_SERIES: Final = 4000
 """Distinct sets of labels; beyond, a new set keeps only its operation and provider."""
 MAX_NAMES: Final = 50
 """Distinct names that upstreams make up, of codings for instance."""
+MAX_VALUE: Final = 256
+"""Characters of a model or a mapped header that are kept; a scrape has some hundred lines with each."""
 MAX_REASON: Final = 120
 """Characters of a stop reason that are kept."""
 OTHER: Final = "other"
@@ -101,7 +103,7 @@ class AttemptLabels(Struct, frozen=True, kw_only=True):
 
 
 class _Cap:
-    """Lets the first ``limit`` distinct values through and turns every later one into ``other``."""
+    """Lets the first ``limit`` distinct values through, cut to a length, and turns every later one into ``other``."""
 
     __slots__ = ("_known", "_limit")
 
@@ -110,6 +112,7 @@ class _Cap:
         self._known: set[str] = set()
 
     def __call__(self, value: str) -> str:
+        value = value[:MAX_VALUE]
         if value not in self._known:
             if len(self._known) >= self._limit:
                 return OTHER
@@ -483,7 +486,8 @@ def _labels(attributes: Mapping[str, str]) -> Labels:
 def label_name(attribute: str) -> str:
     """``a.b-c`` as ``a_b_c``; a run of characters that labels cannot have is one underscore."""
     name = re.sub(r"[^a-zA-Z0-9_]+", "_", attribute)
-    return f"key_{name}" if name[:1].isdigit() else name
+    # Histograms have a label ``le`` of their own; one more would give a page that nothing can read.
+    return f"key_{name}" if name[:1].isdigit() or name == "le" else name
 
 
 def resource_attributes(environ: Mapping[str, str]) -> dict[str, str]:

@@ -67,6 +67,15 @@ _SENSITIVE_SUFFIXES: Final = (
     "-session-token",
 )
 
+# What credentials of the providers look like, and where texts have them: after a scheme, or in a query.
+_CREDENTIAL: Final = re.compile(
+    r"\b(?:sk-[\w-]{8,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[\w-]{30,}|ya29\.[\w.-]+|eyJ[\w-]{10,}\.[\w.-]+)"
+    r"|(?<=Bearer )[^\s\"',;]{8,}"
+    r"|(?<=[?&]key=)[^\s\"'&#]+"
+)
+_SCHEMES: Final = ("bearer", "basic")
+_SHORTEST: Final = 8
+
 # Keys of the filter config, of log fields and of OAuth answers that carry a credential, without case, "-" and "_".
 _SENSITIVE_KEYS: Final = frozenset(
     {
@@ -108,6 +117,20 @@ def redact_headers(headers: Iterable[tuple[str, str]], secret: frozenset[str] = 
     return [
         (name, REDACTED if name.lower() in secret or is_sensitive_header(name) else value) for name, value in headers
     ]
+
+
+def bare_credential(value: str) -> str:
+    """The credential in a header's value, without its scheme; empty for one too short to be told from other words."""
+    scheme, space, rest = value.partition(" ")
+    bare = rest.strip() if space and scheme.lower() in _SCHEMES else value
+    return bare if len(bare) >= _SHORTEST else ""
+
+
+def without_credentials(text: str, known: Iterable[str] = ()) -> str:
+    """A text of a backend, which may quote the key that it was sent: without what is ``known``, or looks like one."""
+    for credential in known:
+        text = text.replace(credential, REDACTED)
+    return _CREDENTIAL.sub(REDACTED, text)
 
 
 def body_placeholder(body: str | bytes) -> str:

@@ -8,15 +8,21 @@ Routes come in the order of their age.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from typing import Any, Final
+
+import re2  # type: ignore[import-untyped] # it ships no types
 
 from filter_config.sources.model import HeaderMatch, Listener, Match, Route, Rule
 
 ANY_HOST: Final = "*"
 _EVERYTHING: Final = Match()
+# The engine of Envoy, which reads bytes, not characters, and must not write to the standard error.
+_OPTIONS: Final = re2.Options()
+_OPTIONS.encoding = re2.Options.Encoding.LATIN1
+_OPTIONS.log_errors = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +62,39 @@ def virtual_host(known: Iterable[str], host: str) -> str:
     return max(covering, key=lambda pattern: (pattern.lower() == name, len(pattern)), default=ANY_HOST)
 
 
+def listeners_for(listeners: Iterable[Listener], host: str) -> list[Listener]:
+    """Those of the listeners of one port that take requests for ``host``: of the nearest hostname, or none at all."""
+    by_hostname: dict[str, list[Listener]] = {}
+    for listener in listeners:
+        by_hostname.setdefault(listener.hostname.lower() or ANY_HOST, []).append(listener)
+    return by_hostname.get(virtual_host(by_hostname, host), [])
+
+
+def domain(hostname: str, routes: Iterable[Route], host: str) -> str:
+    """The virtual host that takes a request for ``host`` on a listener of ``hostname`` with these routes.
+
+    What routes name outside of the listener's hostname is none there (Gateway API, Listener.hostname).
+    """
+    wide = hostname.lower() or ANY_HOST
+    within = [name for name in hosts(routes) if wide in (ANY_HOST, name.lower()) or _covers(wide, name)]
+    return virtual_host([*within, wide], host)
+
+
 def holds(match: Match, path: str, headers: Mapping[str, str]) -> bool:
     """Whether a request meets all conditions. Header names are in lower case, values are matched as a whole."""
     if not _within(path.partition("?")[0], match.path_prefix):
         return False
     return all(_header_holds(condition, headers) for condition in match.headers)
+
+
+def pattern_problem(pattern: str) -> str:
+    """Why Envoy would not take a regular expression; empty: it does."""
+    try:
+        re2.compile(pattern.encode(), _OPTIONS)
+    except re2.error as error:
+        reason = error.args[0]
+        return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+    return ""
 
 
 def admits(listener: Listener, route: Route) -> bool:
@@ -112,4 +146,13 @@ def _header_holds(condition: HeaderMatch, headers: Mapping[str, str]) -> bool:
     value = headers.get(condition.name.lower())
     if value is None:
         return False
-    return value == condition.value if condition.kind == "exact" else re.fullmatch(condition.value, value) is not None
+    if condition.kind == "exact":
+        return value == condition.value
+    pattern = _pattern(condition.value)
+    return pattern is not None and pattern.fullmatch(value.encode()) is not None
+
+
+@cache
+def _pattern(expression: str) -> Any:  # noqa: ANN401 - re2 ships no types
+    """None where it is none: Envoy gets no such match."""
+    return None if pattern_problem(expression) else re2.compile(expression.encode(), _OPTIONS)

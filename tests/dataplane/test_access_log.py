@@ -198,6 +198,26 @@ def test_a_line_says_whose_request_it_was(stack, where, upstream, client, case):
     check_numbers(entry, case.durations)
 
 
+KEYED = {
+    "an answer": (CHAT, question(), 200),
+    "an answer of a backend with another path": (CHAT, question("gemini", tool_choice="maybe"), 422),
+    "a malformed request": (CHAT, [], 400),
+    "a path that is not served": ("/v1/nowhere", question(), 404),
+}
+
+
+@pytest.mark.parametrize("case", KEYED.values(), ids=KEYED)
+def test_the_path_is_without_the_query_where_some_clients_have_their_key(stack, upstream, client, case):
+    path, body, status = case
+    request_id = new_id()
+    upstream.reply(ANSWER)
+    response = client.post(f"{path}?key=canary", json=body, headers={"x-request-id": request_id})
+    assert response.status_code == status
+    entry = stack.access_log.wait_for(request_id)
+    assert entry["path"] == path
+    assert "canary" not in str(entry)
+
+
 def costs_of(entry):
     return {key: entry["costs"][key] for key in KEYS}
 

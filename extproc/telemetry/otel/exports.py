@@ -11,13 +11,16 @@ from typing import Final, Literal, TypeAlias, cast
 
 from msgspec import Struct
 
-from extproc.golang import quote
+from extproc.golang import parse_bool, quote
 
 INSTALL: Final = 'install the extra "otel": pip install "envoy-llm-extproc[otel]"'
 
 Signal: TypeAlias = Literal["TRACES", "METRICS"]
 Protocol: TypeAlias = Literal["http/protobuf", "grpc"]
 
+# Of milliseconds, which is more than eleven days.
+_DIGITS: Final = 9
+_SWITCHES: Final = ("OPENINFERENCE_HIDE_", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
 _PROTOCOLS: Final = ("grpc", "http/protobuf")
 
 
@@ -107,10 +110,22 @@ def pushes_metrics(environ: Mapping[str, str]) -> bool:
 
 
 def without_effect(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Variables that ask for something and get nothing, because others are missing."""
+    """Variables that ask for something and get nothing: because others are missing, or as they are no boolean."""
+    if _disabled(environ):
+        return ()
     wanted = environ.get("OTEL_METRICS_EXPORTER", "")
-    idle = wanted in ("", "none", "prometheus") or _disabled(environ) or pushes_metrics(environ)
-    return () if idle else ("OTEL_METRICS_EXPORTER",)
+    idle = wanted in ("", "none", "prometheus") or pushes_metrics(environ)
+    vain = () if idle else ("OTEL_METRICS_EXPORTER",)
+    # The contract has such a switch be off (1.4). Who has hidden something so should know that it is not.
+    return (*vain, *(name for name, text in environ.items() if name.startswith(_SWITCHES) and not _is_switch(text)))
+
+
+def _is_switch(text: str) -> bool:
+    try:
+        parse_bool(text)
+    except ValueError:
+        return not text
+    return True
 
 
 def _disabled(environ: Mapping[str, str]) -> bool:
@@ -146,6 +161,6 @@ def _seconds(environ: Mapping[str, str], name: str, *, default: float) -> float:
     text = environ.get(name)
     if not text:
         return default
-    if not (text.isascii() and text.isdigit() and int(text)):
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text)):
         raise ExportError(f"invalid {name}: {quote(text)}, must be a number of milliseconds above 0")
     return int(text) / 1000

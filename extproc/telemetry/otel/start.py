@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from extproc.telemetry.attributes import HeaderAttributes
-from extproc.telemetry.otel import exports
+from extproc.telemetry.otel import exports, variables
 from extproc.telemetry.otel.exports import ExportError
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def tracing(environ: Mapping[str, str], attributes: HeaderAttributes) -> Tracing
         from extproc.telemetry.tracing.readers.table import READERS  # noqa: PLC0415
         from extproc.telemetry.tracing.switches import conventions  # noqa: PLC0415
 
+        variables.check_traces(environ, export)
         libraries.adopt()
         return traces.build(
             export,
@@ -79,6 +80,7 @@ def pusher(
         from extproc.telemetry.otel import libraries  # noqa: PLC0415 - see the module
         from extproc.telemetry.otel import push as pushing  # noqa: PLC0415
 
+        variables.check_metrics(environ, push.export)
         libraries.adopt()
         return pushing.build(push, environ, attributes=attributes, registry=registry)
 

@@ -9,12 +9,12 @@ from typing import Final, NamedTuple, TextIO
 import structlog
 from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import (
-    BatchSpanProcessor,
     ConsoleSpanExporter,
     SimpleSpanProcessor,
     SpanExporter,
 )
 
+from extproc.telemetry.otel.backlog import BoundedBatches
 from extproc.telemetry.otel.ending import FLUSH_SECONDS, Aside
 from extproc.telemetry.otel.exports import Export
 from extproc.telemetry.otel.propagators import propagator
@@ -74,7 +74,7 @@ def build(
     )
     # Whether tracing is off has been decided: the SDK takes more than "true" for it (contract 1.4).
     provider._disabled = False  # noqa: SLF001 - there is no other way to say it
-    provider.add_span_processor(_processor(export, out or sys.stdout))
+    provider.add_span_processor(_processor(export, environ, out or sys.stdout))
     tracer = SpanTracer(
         provider.get_tracer(SCOPE),
         propagator=passing,
@@ -91,10 +91,10 @@ def _limits(environ: Mapping[str, str], convention: Convention) -> SpanLimits:
     return SpanLimits()
 
 
-def _processor(export: Export, out: TextIO) -> SpanProcessor:
+def _processor(export: Export, environ: Mapping[str, str], out: TextIO) -> SpanProcessor:
     if export.kind == "console":
         return SimpleSpanProcessor(ConsoleSpanExporter(out=out, formatter=_line))
-    return BatchSpanProcessor(_otlp(export))
+    return BoundedBatches(_otlp(export), environ)
 
 
 def _otlp(export: Export) -> SpanExporter:

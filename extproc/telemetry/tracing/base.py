@@ -7,7 +7,7 @@ knows of traces, and the span of a translated stream is as complete as that of o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct
@@ -44,6 +44,10 @@ class Span(Protocol):
 
     def bound(self, provider: str) -> None:
         """An attempt goes to a backend of this provider (``gen_ai.provider.name``)."""
+        ...
+
+    def conceal(self, credentials: Iterable[str]) -> None:
+        """These go to the backend, as values of headers; where its error quotes one, the span must not."""
         ...
 
     def answered(self, status: int) -> None:

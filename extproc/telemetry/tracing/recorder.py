@@ -7,7 +7,7 @@ recorded is left out, and the log says so once for each kind of fault.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
@@ -17,8 +17,10 @@ from opentelemetry.context import Context
 from opentelemetry.propagators.textmap import Getter, Setter, TextMapPropagator
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
+from extproc.telemetry.redaction import bare_credential, is_sensitive_header, without_credentials
 from extproc.telemetry.tracing.base import (
     AnswerReader,
+    Attributes,
     Convention,
     Ending,
     Event,
@@ -34,6 +36,11 @@ _log = structlog.get_logger(__name__)
 
 MAX_ERROR_BODY: Final = 64 * 1024
 """Bytes of an error's body that a span keeps."""
+
+MAX_ATTRIBUTES: Final = 10_000
+"""Attributes that a request may make, and an answer; each element of a list makes some, and a client may send many."""
+
+_COUNTS: Final = 20
 
 CLIENT_CANCELLED: Final = "client_cancelled"
 """``error.type`` of a request whose client left; not an error of the backend, so the span's status says none."""
@@ -138,8 +145,8 @@ class RecordedSpan:
     """
 
     __slots__ = (
-        "_answer", "_convention", "_error", "_failed_status", "_pieces", "_reader", "_request", "_span", "_status",
-        "_view", "ended", "faults",
+        "_answer", "_concealed", "_convention", "_error", "_failed_status", "_pieces", "_reader", "_request", "_span",
+        "_status", "_view", "ended", "faults",
     )  # fmt: skip
 
     def __init__(
@@ -159,6 +166,7 @@ class RecordedSpan:
         self._answer: AnswerReader | None = None
         self._pieces = 0
         self._error = bytearray()
+        self._concealed: set[str] = set()
         self.ended = False
         self.faults = faults
 
@@ -171,7 +179,7 @@ class RecordedSpan:
             if self._reader is not None:
                 self._view = self._reader.request(self._request)
             self._span.update_name(self._convention.name(self._view))
-            self._span.set_attributes(self._convention.request(self._view))
+            self._record(self._convention.request(self._view))
         finally:
             self._span.set_attributes(mapped)
 
@@ -179,6 +187,11 @@ class RecordedSpan:
     def bound(self, provider: str) -> None:
         """An attempt goes to a backend of this provider; what the one before has left is replaced."""
         self._span.set_attributes(self._convention.bound(provider))
+
+    @_unharmed
+    def conceal(self, credentials: Iterable[str]) -> None:
+        """These go to the backend; those of a former attempt have been somewhere, too."""
+        self._concealed.update(map(bare_credential, credentials))
 
     @_unharmed
     def answered(self, status: int) -> None:
@@ -220,19 +233,26 @@ class RecordedSpan:
     @_unharmed
     def _conclude(self, usage: TokenUsage, model: str, ending: Ending) -> None:
         if self._status and not self._successful:
-            self._fail(self._convention.failure(self._status, self._error.decode("utf-8", "replace")))
+            self._fail(self._convention.failure(self._status, self._error_text()))
             return
         try:
             self._tell_answer(usage, model, whole=ending == "complete")
         finally:
             self._tell_ending(ending)
 
+    def _error_text(self) -> str:
+        """The error without credentials: those of the client, ours, and what looks like one."""
+        given = (bare_credential(value) for name, value in self._request.headers.items() if is_sensitive_header(name))
+        known = {*given, *self._concealed} - {""}
+        text = self._error.decode("utf-8", "replace")
+        return without_credentials(text, sorted(known, key=len, reverse=True))
+
     def _tell_answer(self, usage: TokenUsage, model: str, *, whole: bool) -> None:
         """Record the answer, or as much of it as came."""
         if self._answer is None:
             return
         view = self._answer.close()
-        self._span.set_attributes(self._convention.answer(self._view, view, usage, model))
+        self._record(self._convention.answer(self._view, view, usage, model))
         for event in self._convention.events(self._view, view) if whole else ():
             self._add(event)
 
@@ -249,6 +269,13 @@ class RecordedSpan:
         self._span.set_status(Status(StatusCode.ERROR, failure.description))
         self._span.set_attributes(failure.attributes)
         self._add(failure.event)
+
+    def _record(self, attributes: Attributes) -> None:
+        """Record attributes; of very many the first, and the last, which are counts."""
+        if len(attributes) > MAX_ATTRIBUTES:
+            listed = list(attributes.items())
+            attributes = dict(listed[: MAX_ATTRIBUTES - _COUNTS] + listed[-_COUNTS:])
+        self._span.set_attributes(attributes)
 
     def _add(self, event: Event | None) -> None:
         if event is not None:

@@ -30,15 +30,16 @@ def serve(
     start_stack: Callable[..., Stack],
     *given: Resource,
     adjust: Callable[[Gateway], Gateway] = lambda gateway: gateway,
-    faults: int = 0,
+    faults: int | None = 0,
     **fields: Any,
 ) -> Stack:
     """A stack of the one gateway of the resources. Every port is one of Envoy's choice.
 
-    The first listener is the stack's; ``adjust`` may change the Envoy before it is built. As many ``faults`` are meant.
+    The first listener is the stack's; ``adjust`` may change the Envoy before it is built. As many ``faults`` are
+    meant, None: however many there are.
     """
     result = resources.compiled(*given)
-    assert len(result.faults) == faults, resources.faults(result)
+    assert faults is None or len(result.faults) == faults, resources.faults(result)
     (made,) = result.gateways
 
     def compiled(gateway: Gateway) -> Gateway:

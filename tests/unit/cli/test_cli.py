@@ -131,7 +131,10 @@ def test_the_version_is_that_of_the_distribution():
 
 
 USAGE = {
-    "unknown command": (["sreve"], 'extproc: unknown command "sreve"; use one of serve, run, translate, explain, check'),
+    "unknown command": (
+        ["sreve"],
+        'extproc: unknown command "sreve"; use one of serve, run, translate, explain, check',
+    ),
     "version with arguments": (["version", "x"], "extproc: version takes no arguments"),
     "schema with arguments": (["schema", "x"], "extproc: schema takes no arguments"),
     "check of nothing": (["check"], "extproc check: the following arguments are required: FILE"),

@@ -47,6 +47,25 @@ def test_headers_are_redacted_and_the_rest_is_shown():
     assert "answer-text" in text
 
 
+def test_a_path_that_is_not_served_is_shown_without_its_query():
+    with capture_logs() as captured:
+        exchange = Gateway(CONFIG, debug=True, redact=False).exchange()
+        exchange.headers({":path": f"/v1/nowhere?key={SECRET}"})
+    assert "unsupported path: /v1/nowhere?key=[REDACTED]" in str(captured)
+    assert SECRET not in str(captured)
+
+
+def test_a_key_that_a_backend_quotes_is_not_shown():
+    with capture_logs() as captured:
+        exchange = Gateway(CONFIG, debug=True, redact=False).exchange()
+        exchange.request(b'{"model":"m","messages":[]}')
+        exchange.attempt()
+        exchange.response(status="401")
+        exchange.piece(f'{{"error":{{"message":"no such key: {SECRET}"}}}}'.encode(), eos=True)
+    assert "no such key: [REDACTED]" in str(captured)
+    assert SECRET not in str(captured)
+
+
 def test_bodies_can_be_redacted():
     text = str(lines(redact=True))
     assert "prompt-text" not in text

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -37,6 +38,7 @@ class Recording:
     def __init__(self, *, sampled: bool = True) -> None:
         self.requests: list[TracedRequest] = []
         self.calls: list[tuple[Any, ...]] = []
+        self.concealed: list[str] = []
         self._sampled = sampled
 
     def start(self, request: TracedRequest) -> Started:
@@ -45,6 +47,9 @@ class Recording:
 
     def bound(self, provider: str) -> None:
         self.calls.append(("bound", provider))
+
+    def conceal(self, credentials: Iterable[str]) -> None:
+        self.concealed += credentials
 
     def answered(self, status: int) -> None:
         self.calls.append(("answered", status))
@@ -164,6 +169,17 @@ def test_each_attempt_tells_its_provider():
     exchange.close()
     assert [call for call in tracer.calls if call[0] == "bound"] == [("bound", "openai"), ("bound", "anthropic")]
     assert [call[-1] for call in tracer.calls if call[0] == "end"] == ["cancelled"]
+
+
+def test_a_span_is_told_which_credentials_it_must_not_quote():
+    """Errors of backends do."""
+    tracer, exchange = traced()
+    exchange.request(BODY)
+    exchange.attempt()
+    assert tracer.concealed == []
+    exchange.attempt(SECOND_BACKEND)
+    exchange.close()
+    assert tracer.concealed == ["k"]
 
 
 def test_a_client_that_leaves_ends_the_span_with_the_usage_so_far():

@@ -188,6 +188,70 @@ def test_the_nearest_listener_takes_the_request(document):
     assert document(resources, CHAT, "--listener", "own")["listener"] == "own"
 
 
+ROUTES_OF_LISTENERS = (
+    gateway(
+        listeners=[
+            listener("wild", hostname="*.example.com"),
+            listener("deeper", hostname="*.a.example.com"),
+            listener("also", hostname="*.example.com"),
+            listener("other", port=81),
+        ]
+    ),
+    route("wild", rule("b"), parentRefs=[{"name": "gw", "sectionName": "wild"}]),
+    route("also", rule("b", model="also"), parentRefs=[{"name": "gw", "sectionName": "also"}]),
+    route("deeper", rule("b"), parentRefs=[{"name": "gw", "sectionName": "deeper"}]),
+    route("outside", rule("b"), hostnames=["*.a.example.com"], parentRefs=[{"name": "gw", "sectionName": "wild"}]),
+    route("other", rule("b"), hostnames=["a.org"], parentRefs=[{"name": "gw", "sectionName": "other"}]),
+    *served("b"),
+)
+
+# arguments, model: listener, virtual host, route
+LISTENED = {
+    "the first without a host": ([], "m", ("wild", "*.example.com", "default/wild")),
+    "the nearest": (["--host", "x.a.example.com"], "m", ("deeper", "*.a.example.com", "default/deeper")),
+    "another with the same hostname": (["--host", "c.example.com"], "also", ("wild", "*.example.com", "default/also")),
+    "none": (["--host", "a.org"], "m", ("", "a.org", None)),
+    "of another port": (["--host", "a.org", "--listener", "other"], "m", ("other", "a.org", "default/other")),
+    "by its own hostname": (["--listener", "deeper"], "m", ("deeper", "*.a.example.com", "default/deeper")),
+}
+
+
+@pytest.mark.parametrize(("arguments", "model", "taken"), LISTENED.values(), ids=LISTENED)
+def test_a_port_takes_a_request_where_envoy_does(document, arguments, model, taken):
+    said = document(list(ROUTES_OF_LISTENERS), {**CHAT, "model": model}, *arguments)
+    assert (said["listener"], said["host"], said["route"]) == taken
+
+
+def test_patterns_are_those_of_envoy(document):
+    def by(pattern: str) -> dict[str, Any]:
+        header = {"name": "x-team", "value": pattern, "type": "RegularExpression"}
+        return {**rule("b"), "matches": [{"headers": [header]}]}
+
+    resources = [gateway(), route("r", by(r"[[:upper:]]+\z"), by("r..d"), by("(?=x)")), *served("b")]
+    assert document(resources, CHAT, "--header", "x-team: RED")["rule"] == 0
+    assert document(resources, CHAT, "--header", "x-team: rêd")["rule"] == 1
+    assert document(resources, CHAT, "--header", "x-team: x")["refusal"]["status"] == 404
+
+
+NOBODY = {"without weight": {"name": "b", "weight": 0}, "without an address": {"name": "unknown"}}
+
+
+@pytest.mark.parametrize("reference", NOBODY.values(), ids=NOBODY)
+def test_a_backend_that_gets_nothing_is_not_asked(run, reference):
+    resources = [gateway(), route("r", rule(reference)), *served("b"), service("unknown")]
+    code, out, _ = run(resources)
+    assert code == 1
+    assert "answer   500 from Envoy" in out
+    assert "(0% of its priority)" in out
+
+
+def test_a_share_is_of_those_that_can_be_reached(run):
+    resources = [gateway(), route("r", rule("unknown", "b")), *served("b"), service("unknown")]
+    code, out, _ = run(resources, CHAT, "--json")
+    assert code == 0
+    assert [backend["share"] for backend in json.loads(out)["backends"]] == [0, 1]
+
+
 def test_text_says_the_same(run):
     resources = [gateway(), route("r", rule("b", {"name": "c", "priority": 1})), *served("b", "c"), api_key("k", "b")]
     resources.append(secret("k", apiKey=KEY))
@@ -211,6 +275,9 @@ MISUSES = {
     "no request": (["x.json"], "--request"),
     "no such file": (["x.json", "--request", "absent.json"], "absent.json"),
     "a header without a value": (["x", "--header", "x"], "NAME:VALUE"),
+    "a header without a name": (["x", "--header", ":path:/v1"], '":path:/v1"'),
+    "a usage that is none": (["x", "--usage", "input"], "explain: --usage: usage: "),
+    "a host that is no UTF-8": (["x", "--host", "a\udcff"], "--host"),
     "both from stdin": (["-", "--request", "-"], "stdin"),
 }
 

@@ -139,6 +139,57 @@ def test_values_of_a_mapped_header_are_capped(monkeypatch):
     assert counts == {"t0": 1, "t1": 1, OTHER: 3}
 
 
+@pytest.mark.parametrize("field", ["original_model", "request_model", "response_model", "attributes"])
+def test_a_value_of_any_length_makes_a_short_label(field):
+    metrics = Metrics()
+    for end in "ab":
+        value = "x" * 60_000 + end
+        metrics.time_to_first_token(replace(LABELS, **{field: (("t", value),) if field == "attributes" else value}), 1)
+    ((labels, count),) = samples(metrics, FIRST_TOKEN_COUNT)
+    assert count == 2
+    assert max(map(len, labels.values())) == module.MAX_VALUE
+    assert len(render(metrics.registry)) < 30_000
+
+
+STRANGE = [
+    '"',
+    "\\",
+    "\n",
+    "\r",
+    "\0",
+    "\t",
+    "\u2028",
+    "\x85",
+    "}",
+    '{a="b"} 1',
+    "\ufffd",
+    "\N{GRINNING FACE}",
+    " ",
+    "#",
+]
+
+
+def test_whatever_a_label_holds_a_scraper_reads_it_back():
+    metrics = Metrics()
+    for value in STRANGE:
+        labels = replace(LABELS, original_model=value, response_model=value, attributes=(("t", value),))
+        metrics.time_to_first_token(labels, 1)
+    families = text_string_to_metric_families(render(metrics.registry))
+    read = [sample.labels for family in families for sample in family.samples if sample.name == FIRST_TOKEN_COUNT]
+    for name in ("gen_ai_original_model", "gen_ai_response_model", "t"):
+        assert sorted(labels[name] for labels in read) == sorted(STRANGE)
+
+
+def test_a_header_cannot_be_mapped_to_the_label_of_buckets():
+    metrics = Metrics()
+    for value in "ab":
+        metrics.time_to_first_token(replace(LABELS, attributes=(("le", value),)), 1)
+    lines = render(metrics.registry).splitlines()
+    series = [line.rpartition(" ")[0] for line in lines]
+    assert len(series) == len(set(series))
+    assert [labels["key_le"] for labels, _ in samples(metrics, FIRST_TOKEN_COUNT)] == ["a", "b"]
+
+
 def test_messages_are_counted_and_timed():
     metrics = Metrics()
     metrics.message("router", "request_body", 0.00002)

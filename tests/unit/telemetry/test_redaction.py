@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 
 from extproc.telemetry.redaction import (
     REDACTED,
+    bare_credential,
     body_placeholder,
     is_sensitive_header,
     is_sensitive_key,
     redact_headers,
     redact_tree,
+    without_credentials,
 )
 from filter_config.redact import Secret
 
@@ -119,3 +121,39 @@ def test_the_original_tree_is_left_alone():
 
 def test_an_empty_value_shows_that_it_is_empty():
     assert redact_tree({"key": "", "token": None}) == {"key": "", "token": None}
+
+
+QUOTED = {
+    "a key of OpenAI": ("Incorrect API key: sk-proj-abc_DEF-123.", f"Incorrect API key: {REDACTED}."),
+    "a key id of AWS": ("key AKIAABCDEFGHIJKLMNOP!", f"key {REDACTED}!"),
+    "a token of Google": ('{"t":"ya29.a0Af-x_y"}', f'{{"t":"{REDACTED}"}}'),
+    "a key of Google": (f"AIza{'x' * 35} is not valid", f"{REDACTED} is not valid"),
+    "a JSON web token": ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", REDACTED),
+    "after its scheme": ('"Bearer opaque-token-1"', f'"Bearer {REDACTED}"'),
+    "in a query": ("/v1/x?key=abc&alt=sse", f"/v1/x?key={REDACTED}&alt=sse"),
+    "further in a query": ("/v1/x?alt=sse&key=abc", f"/v1/x?alt=sse&key={REDACTED}"),
+    "what is known": ("my-odd-one was refused", f"{REDACTED} was refused"),
+    "words": ("risk-based asking, Bearer token, ?keys=1", "risk-based asking, Bearer token, ?keys=1"),
+}
+
+
+@pytest.mark.parametrize("name", QUOTED)
+def test_what_looks_like_a_credential_is_taken_out_of_a_text(name):
+    text, expected = QUOTED[name]
+    assert without_credentials(text, ["my-odd-one"]) == expected
+
+
+BARE = {
+    "Bearer abcdefgh": "abcdefgh",
+    "bearer  abcdefgh ": "abcdefgh",
+    "Basic YTpiY2RlZg==": "YTpiY2RlZg==",
+    "plain-credential": "plain-credential",
+    "AWS4-HMAC-SHA256 Credential=AKIA/x": "AWS4-HMAC-SHA256 Credential=AKIA/x",
+    "Bearer short": "",
+    "": "",
+}
+
+
+@pytest.mark.parametrize("value", BARE)
+def test_the_credential_of_a_header_is_what_comes_after_its_scheme(value):
+    assert bare_credential(value) == BARE[value]

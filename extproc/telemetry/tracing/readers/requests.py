@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -37,6 +38,19 @@ from extproc.telemetry.tracing.views import Parameters, RequestView
 Understand = Callable[[RequestView, Members], RequestView]
 """Puts the content of a request into a view that has all else."""
 
+MAX_READ: Final = 8 * 1024 * 1024
+"""Octets of a document that are read; of a longer one only the frame is known, as its reader would hold up all others.
+
+Nor can its beginning be shown: what a credential is in it, only the whole would tell. Of forms, files are not read.
+"""
+
+MAX_STRINGS: Final = 100_000
+MAX_NESTED: Final = 50_000
+"""Strings, and objects and arrays, that a document may have to be read, likewise: each takes some microseconds."""
+
+_FEW_BYTES: Final = 256 * 1024
+_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+
 # Fields of forms that are files.
 _FILES: Final = frozenset({"file", "image", "image[]", "mask"})
 
@@ -67,6 +81,8 @@ class APIReader(Struct, frozen=True, kw_only=True):
 
 
 def request_view(request: TracedRequest, content: frozenset[str], understand: Understand) -> RequestView:
+    if not (multipart.is_form(request.content_type) or _readable(request.body)):
+        return RequestView(operation=request.operation, model=request.model, stream=request.stream)
     if multipart.is_form(request.content_type):
         members = _fields(request)
         text = without(members, frozenset())
@@ -81,6 +97,19 @@ def request_view(request: TracedRequest, content: frozenset[str], understand: Un
         parameters=_parameters(members),
     )
     return understand(view, members)
+
+
+def _readable(body: bytes) -> bool:
+    """Whether a document can be read in a time that nobody notices: it is the size, and how many things are in it."""
+    if len(body) <= _FEW_BYTES:
+        return True
+    if len(body) > MAX_READ or body.count(b'"') - body.count(b'\\"') > 2 * MAX_STRINGS:
+        return False
+    if body.count(b"{") + body.count(b"[") <= MAX_NESTED:
+        return True
+    # Programs have such characters too, but in strings.
+    bare = _STRING.sub(b"", body)
+    return bare.count(b"{") + bare.count(b"[") <= MAX_NESTED
 
 
 def _fields(request: TracedRequest) -> Members:

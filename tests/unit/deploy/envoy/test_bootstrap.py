@@ -18,6 +18,7 @@ from deploy.envoy.model import (
     HeaderDescriptor,
     HeaderMatch,
     Listener,
+    Match,
     PipeAddress,
     Processor,
     Quotas,
@@ -32,6 +33,7 @@ from deploy.envoy.model import (
     UpstreamTLS,
 )
 from deploy.envoy.text import to_document, to_json, to_yaml
+from filter_config.sources.routing import pattern_problem
 from tests.support.certificates import Authority
 
 LOCAL = SocketAddress(host="127.0.0.1", port=8000)
@@ -138,6 +140,82 @@ def test_yaml_and_json_carry_the_same_document(case):
     built = bootstrap(case)
 
     assert yaml.safe_load(to_yaml(built)) == json.loads(to_json(built))
+
+
+WORDS = [
+    "y",
+    "n",
+    "Y",
+    "N",
+    "yes",
+    "No",
+    "ON",
+    "oFf",
+    "true",
+    "Null",
+    "~",
+    "0",
+    "-1",
+    "+5",
+    "0x1F",
+    "017",
+    "08",
+    "0o7",
+    "1e3",
+    "1_000",
+    "1:30",
+    "1.5",
+    ".nan",
+    ".inf",
+    "-",
+    "=",
+    "<<",
+    "#",
+    "2025-01-01\n",
+    "",
+    "",
+    "",
+    "'",
+    '"',
+    "`",
+    "@a",
+    "&a",
+    "*a",
+    "!a",
+    "%a",
+    "a:",
+    ":a",
+    "{}",
+    "[]",
+    "é",
+    "\u2028",
+    "---",
+]
+"""What some reader of YAML takes for something else than a text."""
+
+
+def test_envoy_takes_any_word_for_a_text(tmp_path, envoy_accepts):
+    headers = [HeaderMatch(name=f"x-{number}", value=word) for number, word in enumerate(WORDS)]
+    rule = Rule(models=tuple(WORDS), backends=(Backend(name="one", address=LOCAL),))
+    named = replace(rule, matches=tuple(Match(headers=(header,)) for header in headers))
+    path = tmp_path / "envoy.yaml"
+    path.write_text(to_yaml(bootstrap(gateway(routes=(Route(name="llm", rules=(named,)),)))))
+
+    assert envoy_accepts(path) is None
+
+
+PATTERNS = {"of bytes": ("[ü-é]", True), "of a character": (r"\x{100}", False), "of the engine": (r"\pL\z", True)}
+
+
+@pytest.mark.parametrize(("pattern", "taken"), PATTERNS.values(), ids=PATTERNS)
+def test_a_pattern_is_judged_as_envoy_does(pattern, taken, tmp_path, envoy_accepts):
+    header = HeaderMatch(name="x-team", value=pattern, kind="regex")
+    rule = Rule(matches=(Match(headers=(header,)),), backends=(Backend(name="one", address=LOCAL),))
+    path = tmp_path / "envoy.yaml"
+    path.write_text(to_yaml(bootstrap(gateway(routes=(Route(name="llm", rules=(rule,)),)))))
+
+    assert (pattern_problem(pattern) == "") is taken
+    assert (envoy_accepts(path) is None) is taken
 
 
 def test_yaml_has_no_anchors():

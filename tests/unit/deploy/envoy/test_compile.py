@@ -208,6 +208,7 @@ def test_pools_are_reported():
 BAD = {
     "a pattern": (match(x_team="~("), "header x-team: '(' is no regular expression: missing ): ("),
     "a pattern of another engine": (match(x_team="~(?=a)"), "header x-team: '(?=a)' is no regular expression: "),
+    "a pattern for characters": (match(x_team=r"~\x{100}"), r"header x-team: '\\x{100}' is no regular expression: "),
     "a name of a header": (match(**{"x team": "a"}), "'x team' is no name of a header"),
     "a path": (match(path="chat"), "'chat' is no prefix of a path"),
     "a path with a query": (match(path="/chat?x"), "'/chat?x' is no prefix of a path"),

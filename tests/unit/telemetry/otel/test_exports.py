@@ -141,6 +141,11 @@ REFUSED = {
         {"OTEL_METRIC_EXPORT_INTERVAL": "0", **ENDPOINT},
         'invalid OTEL_METRIC_EXPORT_INTERVAL: "0", must be a number of milliseconds above 0',
     ),
+    "an interval without end": (
+        exports.metrics,
+        {"OTEL_METRIC_EXPORT_INTERVAL": "9" * 5000, **ENDPOINT},
+        f'invalid OTEL_METRIC_EXPORT_INTERVAL: "{"9" * 5000}", must be a number of milliseconds above 0',
+    ),
     "a timeout with a unit": (
         exports.traces,
         {"OTEL_EXPORTER_OTLP_TIMEOUT": "10s", **ENDPOINT},
@@ -168,6 +173,8 @@ WITHOUT_EFFECT = {
     "one with an endpoint": ({"OTEL_METRICS_EXPORTER": "otlp", **ENDPOINT}, ()),
     "the console": ({"OTEL_METRICS_EXPORTER": "console"}, ()),
     "prometheus": ({"OTEL_METRICS_EXPORTER": "prometheus"}, ()),
+    "switches that are booleans": ({"OPENINFERENCE_HIDE_INPUTS": "T", "OPENINFERENCE_HIDE_OUTPUTS": ""}, ()),
+    "a switch that is none": ({"OPENINFERENCE_HIDE_INPUTS": "yes"}, ("OPENINFERENCE_HIDE_INPUTS",)),
     "all is off on purpose": ({"OTEL_SDK_DISABLED": "true", "OTEL_METRICS_EXPORTER": "otlp"}, ()),
 }
 

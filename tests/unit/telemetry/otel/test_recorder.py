@@ -15,8 +15,9 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, DEFAULT_ON
 from opentelemetry.trace import SpanKind, StatusCode
 
 from extproc.telemetry.otel.propagators import propagator
+from extproc.telemetry.redaction import REDACTED
 from extproc.telemetry.tracing.base import Event, Failure, TracedRequest
-from extproc.telemetry.tracing.recorder import MAX_ERROR_BODY, SpanTracer
+from extproc.telemetry.tracing.recorder import MAX_ATTRIBUTES, MAX_ERROR_BODY, SpanTracer
 from extproc.telemetry.tracing.views import AnswerView, RequestView
 from extproc.usage import NO_USAGE, TokenUsage
 
@@ -211,6 +212,17 @@ class TestARequest:
         span.end(NO_USAGE, "", "complete")
         assert traced.ended.attributes["provider"] == "aws.bedrock"
 
+    def test_of_very_many_attributes_the_first_and_the_last_are_kept(self):
+        class Wide(Convention):
+            def request(self, request):
+                return {f"a{n}": n for n in range(50_000)}
+
+        traced = Traced(convention=Wide(), max_span_attributes=SpanLimits.UNSET)
+        traced.start().span.end(NO_USAGE, "", "complete")
+        kept = [name for name in traced.ended.attributes if name[1:].isdigit()]
+        assert len(kept) == MAX_ATTRIBUTES
+        assert (kept[0], kept[-1]) == ("a0", "a49999")
+
     def test_limits_hold(self):
         traced = Traced(attributes=tuple((f"x-{n}", f"a{n}") for n in range(20)), max_span_attributes=5)
         traced.start({f"x-{n}": "v" for n in range(20)}).span.end(NO_USAGE, "", "complete")
@@ -264,6 +276,22 @@ class TestAnAnswer:
         span = answered(traced, *[b"x" * 10_000] * 10, status=500)
         (event,) = span.events
         assert len(event.attributes["body"]) == MAX_ERROR_BODY
+
+    def test_an_error_does_not_quote_credentials(self):
+        """Neither the client's nor ours, nor what else looks like one."""
+        traced = Traced()
+        _, span = traced.start({"authorization": "Bearer of-the-client", "x-api-key": "the-other-one"})
+        span.conceal(["Bearer injected-first", "short"])
+        span.conceal(["injected-second"])
+        span.answered(401)
+        for piece in (
+            b"no: of-the-cli",
+            b"ent the-other-one injected-first injected-second short ?key=in-the-query&a=b",
+        ):
+            span.piece(piece)
+        span.end(NO_USAGE, "", "complete")
+        (event,) = traced.ended.events
+        assert event.attributes["body"] == f"no: {' '.join([REDACTED] * 4)} short ?key={REDACTED}&a=b"
 
     def test_an_error_that_is_no_text(self, traced):
         (event,) = answered(traced, b"\xff\xfe", status=500).events

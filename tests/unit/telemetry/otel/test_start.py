@@ -72,7 +72,7 @@ REFUSED = {
     "a limit": ({"OTEL_SPAN_EVENT_COUNT_LIMIT": "many"}, "OTEL_SPAN_EVENT_COUNT_LIMIT must be a non-negative integer"),
     "a batch larger than the queue": (
         {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_BSP_MAX_QUEUE_SIZE": "1"},
-        "max_export_batch_size must be less than or equal to max_queue_size",
+        "OTEL_BSP_MAX_EXPORT_BATCH_SIZE (512) must not be larger than OTEL_BSP_MAX_QUEUE_SIZE (1)",
     ),
     "a compression": (
         {
@@ -80,7 +80,7 @@ REFUSED = {
             "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
             "OTEL_EXPORTER_OTLP_COMPRESSION": "zip",
         },
-        'Invalid value "zip" for compression envvar',
+        'invalid OTEL_EXPORTER_OTLP_COMPRESSION: "zip"',
     ),
     "an exporter": ({"OTEL_TRACES_EXPORTER": "zipkin"}, "unknown OTEL_TRACES_EXPORTER"),
 }

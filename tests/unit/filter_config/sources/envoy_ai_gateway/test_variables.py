@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from filter_config.sources.envoy_ai_gateway.variables import substituted
 from filter_config.sources.envoy_ai_gateway.documents import Text
+from filter_config.sources.envoy_ai_gateway.variables import substituted
 from filter_config.sources.faults import Faults
 
 ENVIRON = {"HOST": "example.com", "PORT": "8080", "EMPTY": "", "KEY": "a\nb", "NAME": "käse"}

@@ -11,6 +11,28 @@ from extproc.telemetry.tracing.readers.table import READERS
 from extproc.telemetry.tracing.views import Message, Parameters, Part, Tokenization, ToolCall
 from tests.fuzz.fuzz_trace_readers import read_request
 
+MUCH = {
+    "too long": (b'{"messages":[{"role":"user","content":"' + b"x" * (8 * 1024 * 1024) + b'"}]}', False),
+    "long": (b'{"messages":[{"role":"user","content":"' + b"x" * (4 * 1024 * 1024) + b'"}]}', True),
+    "many messages": (b'{"messages":[' + b",".join([b'{"role":"user","content":"x"}'] * 60_000) + b"]}", False),
+    "many strings": (b'{"stop":[' + b",".join([b'"x"'] * 110_000) + b"]}", False),
+    "many empty objects": (b'{"messages":[' + b",".join([b"{ }  "] * 60_000) + b"]}", False),
+    "many arrays": (b'{"messages":[' + b",".join([b"[  ]  "] * 60_000) + b"]}", False),
+    "a long program": (
+        json.dumps({"messages": [{"role": "user", "content": '{"a": [{}, "\\"]}' * 50_000}]}).encode(),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUCH)
+def test_a_request_is_read_unless_it_would_hold_up_others(name):
+    body, is_read = MUCH[name]
+    view = read_request(Operation.CHAT, body)
+    assert bool(view.text) is is_read
+    assert bool(view.messages) is is_read
+    assert (view.operation, view.model) == (Operation.CHAT, "m")
+
 
 def test_every_operation_has_a_reader():
     assert set(READERS) == set(Operation)
