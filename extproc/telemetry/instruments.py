@@ -17,6 +17,10 @@ from prometheus_client.registry import Collector
 from extproc.golang import format_float
 from extproc.telemetry.snapshot import Labels
 
+# Totals that are sent to another process are whole parts of this: a millionth, in binary. Such numbers add up to the
+# same in any order. Else a sum would go down by its last digit when a process ends and is added elsewhere, and whoever
+# reads it would take that for a new beginning, and all of it for new.
+_GRAIN: Final = 2**20
 # Values of a series that wait to be put into buckets; there may be thousands of series.
 _BATCH: Final = 64
 
@@ -166,7 +170,10 @@ class Histogram(Collector):
         """Labels, counts of the buckets and sum of every series, at most ``size`` of them at a time."""
         known = list(self._series.items())
         for start in range(0, len(known), size):
-            yield [(labels, tuple(series.counts), series.total) for labels, series in known[start : start + size]]
+            yield [
+                (labels, tuple(series.counts), round(series.total * _GRAIN) / _GRAIN)
+                for labels, series in known[start : start + size]
+            ]
 
     def absorb(self, values: Iterable[tuple[Labels, tuple[int, ...], float]]) -> None:
         """Add what another process has observed, in the same buckets."""

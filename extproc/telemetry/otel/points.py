@@ -67,11 +67,18 @@ class Point(Struct, frozen=True):
     counts: tuple[int, ...] = ()
 
     def since(self, before: Point | None) -> Point:
-        """What was added after ``before``; all of it where the series began anew."""
-        if before is None or before.value > self.value or len(before.counts) != len(self.counts):
+        """What was added after ``before``; all of it where the series began anew.
+
+        Whether a histogram did, its counts tell: the last digit of a sum depends on the order in which it was made.
+        """
+        if before is None or len(before.counts) != len(self.counts):
             return self
+        if not self.counts:
+            return self if before.value > self.value else Point(self.value - before.value)
         counts = tuple(now - then for now, then in zip(self.counts, before.counts, strict=True))
-        return self if any(count < 0 for count in counts) else Point(self.value - before.value, counts)
+        if any(count < 0 for count in counts):
+            return self
+        return Point(max(self.value - before.value, 0.0) if any(counts) else 0.0, counts)
 
     @property
     def idle(self) -> bool:

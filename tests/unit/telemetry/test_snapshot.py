@@ -41,6 +41,27 @@ def test_three_processes_show_what_one_would(events):
     assert render(merged.registry) == render(whole.registry)
 
 
+SECONDS = st.lists(st.floats(0, 1e4), min_size=1, max_size=9)
+
+
+@given(st.lists(SECONDS, min_size=2, max_size=4))
+def test_no_sum_goes_down_when_a_process_ends(processes):
+    """Its part is then added at another place; who scrapes would take less for a new beginning."""
+    parts = []
+    for values in processes:
+        metrics = Metrics()
+        for value in values:
+            metrics.request_duration(LABELS, value)
+        parts.append(travelled(metrics))
+    ended, before, after = Metrics(), Metrics(), Metrics()
+    ended.absorb(parts[0], ended=True)
+    for part in parts:
+        before.absorb(part)
+    for part in (*parts[1:], travelled(ended)):
+        after.absorb(part)
+    assert render(before.registry) == render(after.registry)
+
+
 def test_a_process_that_has_ended_leaves_what_it_counted_and_nothing_open():
     ended, merged = Metrics(), Metrics()
     ended.stream_opened("router")

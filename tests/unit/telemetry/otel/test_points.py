@@ -201,6 +201,13 @@ class TestDelta:
         assert Point(9.0, (3, 2)).since(Point(1.0, (2, 0))) == Point(8.0, (1, 2))
 
 
+def test_a_sum_that_lost_its_last_digit_did_not_begin_anew():
+    before, after = Point(0.6000000000000001, (2, 1)), Point(0.6, (2, 1))
+    assert after.since(before).idle
+    assert Point(0.6, (2, 2)).since(before) == Point(0.0, (0, 1))
+    assert Point(0.5, (1, 0)).since(before) == Point(0.5, (1, 0))
+
+
 def test_nothing_counted_is_nothing_to_send():
     points = Points(RESOURCE, started=100, delta=False)
     assert points.export([], 200)[0] is None
