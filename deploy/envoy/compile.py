@@ -114,12 +114,26 @@ def envoy_gateway(
         listener=listeners[0],
         further_listeners=listeners[1:],
         routes=tuple(each.route for each in made),
-        processor=serving.processor,
+        processor=_processor(gateway, serving.processor),
         rate_limit=serving.rate_limit,
         access_log=serving.access_log,
         admin=serving.admin,
         header_attributes=serving.header_attributes,
     )
+
+
+def _processor(gateway: neutral.Gateway, processor: model.Processor) -> model.Processor:
+    """The processor with the dynamic metadata that credentials are read from (contract, control plane 2.8.2)."""
+    overrides = [
+        backend.auth.credential_override
+        for route in gateway.routes
+        for rule in route.rules
+        for backend in rule.backends
+        if backend.auth is not None
+    ]
+    wanted = {each.dynamic_metadata_namespace for each in overrides if each is not None}
+    namespaces = dict.fromkeys([*processor.forwarding_namespaces, *sorted(wanted - {""})])
+    return replace(processor, forwarding_namespaces=tuple(namespaces))
 
 
 # --- listeners ---

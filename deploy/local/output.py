@@ -72,12 +72,17 @@ def write_gateway(directory: Path, compiled: CompiledGateway, envoy: Gateway | N
     if _has_budgets(compiled):
         budgets = yaml.safe_dump(service_document([compiled.model]), sort_keys=False, allow_unicode=True)
         write_private(directory / BUDGETS, budgets.encode())
+    else:
+        # What an earlier run has written must not pass for a part of this one.
+        (directory / BUDGETS).unlink(missing_ok=True)
     if envoy is not None:
         # Only here: the types that build Envoy's configuration take more than a second to import.
         from deploy.envoy.bootstrap import bootstrap  # noqa: PLC0415
         from deploy.envoy.text import to_yaml  # noqa: PLC0415
 
         write_private(directory / ENVOY, to_yaml(bootstrap(envoy)).encode())
+    else:
+        (directory / ENVOY).unlink(missing_ok=True)
 
 
 def write_private(path: Path, data: bytes) -> None:

@@ -130,7 +130,7 @@ class _Translation:
         except ModuleNotFoundError as error:
             return self._fail(f"{error.name} is missing: {_EXTRA}")
         except OSError as error:
-            return self._fail(f"{error.filename or arguments.output}: {error.strerror}")
+            return self._fail(f"{error.filename2 or error.filename or arguments.output}: {error.strerror}")
         except ValueError as error:
             return self._fail(str(error))
         return self._verdict(len(made))

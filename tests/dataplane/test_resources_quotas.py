@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
 import pytest
 
 from deploy.envoy.quotas import service_document
 from tests.dataplane.harness.client import CHAT, connect, question
-from tests.dataplane.harness.replies import chat_completion, json_reply
+from tests.dataplane.harness.replies import Abort, chat_chunks, chat_completion, json_reply, stream_reply
 from tests.dataplane.harness.resources import provider, serve
 from tests.support import gateway_resources as resources
 from tests.support.gateway_resources import AI, ENVOY_GATEWAY, GATEWAY_API, gateway, ref, resource, route, rule
@@ -55,7 +59,11 @@ GIVEN = (
         rule(ref("openai", modelNameOverride="real-large"), model="large"),
     ),
     route("asked", rule("openai", model="as-asked"), rule("openai", model="free")),
-    route("f", rule(ref("first"), ref("second", priority=1), model="fallback")),
+    route(
+        "f",
+        rule(ref("first"), ref("second", priority=1), model="fallback"),
+        rule(ref("first"), ref("second", priority=1), model="load"),
+    ),
     route("s", rule("stripped", model="stripped")),
     route("b", rule("openai", model="budgeted"), llmRequestCosts=[{"metadataKey": "total", "type": "TotalToken"}]),
     resource(
@@ -114,7 +122,7 @@ GIVEN = (
         ),
         of_model("as-asked", 15),
     ),
-    quota("both", of_model("fallback", 15), targets=["first", "second"]),
+    quota("both", of_model("fallback", 15), of_model("load", 1_000_000), targets=["first", "second"]),
     quota("stripped", of_model("stripped", None, bucket(15, {"name": "x-user", "type": "Distinct"}))),
 )
 
@@ -234,6 +242,47 @@ def test_the_backend_that_served_is_the_one_that_pays(limited, upstreams):
     upstreams["first"].always(reply())
     assert ask(stack, "fallback") == 200
     limiter.wait_until_charged(*first, amount=TOKENS)
+
+
+# What becomes of a request: what the first backend does, and what the first and the second are paid.
+FATES = {
+    "served": (json_reply(chat_completion("load", prompt=4, completion=TOKENS - 4)), TOKENS, 0),
+    "streamed": (stream_reply(*chat_chunks("load", "a", "b", prompt=4, completion=TOKENS - 4)), TOKENS, 0),
+    "failed over": (BUSY, 0, TOKENS),
+    "refused": (json_reply({"error": {"message": "no"}}, status=400), 0, 0),
+    "broken": (json_reply({"error": {"message": "fault"}}, status=500), 0, 0),
+    "cut off": (stream_reply(chat_chunks("load", "a")[0], Abort()), 0, 0),
+    "left": (stream_reply(*chat_chunks("load", "a", "b", prompt=4, completion=TOKENS - 4)[:2], Abort()), 0, 0),
+}
+
+
+def test_every_request_is_charged_once_under_load(limited, upstreams):
+    stack, limiter = limited
+    upstreams["first"].always(lambda received: FATES[received.header("x-fate")][0])
+    fates = random.Random(1).choices(sorted(FATES), k=160)
+
+    def ask_for(fate):
+        with connect(stack) as client:
+            asked = question("load", stream=fate in ("streamed", "cut off", "left"))
+            try:
+                with client.stream("POST", CHAT, json=asked, headers={"x-fate": fate}) as answer:
+                    if fate == "left":
+                        next(answer.iter_raw())
+                    else:
+                        answer.read()
+            except httpx.TransportError:
+                assert fate in ("cut off", "left")
+
+    with ThreadPoolExecutor(8) as clients:
+        list(clients.map(ask_for, fates))
+
+    first, second = (bucket_of(name, "load") for name in ("first", "second"))
+    paid = [sum(FATES[fate][place] for fate in fates) for place in (1, 2)]
+    limiter.wait_until_charged(*first, amount=paid[0])
+    limiter.wait_until_charged(*second, amount=paid[1])
+    ask_for("served")
+    limiter.wait_until_charged(*first, amount=paid[0] + TOKENS)
+    assert [limiter.charged(*first) - TOKENS, limiter.charged(*second)] == paid
 
 
 def test_a_client_pays_also_when_its_header_is_not_for_the_backend(limited, upstreams):

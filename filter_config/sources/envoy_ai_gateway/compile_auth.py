@@ -7,7 +7,7 @@ must not be served without.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +16,7 @@ import msgspec
 from filter_config import model as document
 from filter_config.redact import Secret
 from filter_config.sources.envoy_ai_gateway.context import Context, Target
-from filter_config.sources.envoy_ai_gateway.load import Found
+from filter_config.sources.envoy_ai_gateway.load import Found, raw_targets
 from filter_config.sources.envoy_ai_gateway.resources import (
     AWSCredentials,
     AzureCredentials,
@@ -64,7 +64,7 @@ class Policies:
             for ref in dict.fromkeys(policy.value.spec.target_refs):
                 self._by_target[policy.namespace, ref.group, ref.kind, ref.name].append(policy)
         for origin, value in context.resources.unread(BackendSecurityPolicy):
-            for name in _raw_targets(value):
+            for name in raw_targets(value):
                 self._unread[origin.namespace, *name].append(f"{origin.namespace}/{origin.name}")
 
     def auth(self, target: Target) -> Auth:
@@ -98,15 +98,6 @@ class Policies:
             origin=policy.origin.at(path),
             remove=override.input_headers_to_remove if override is not None else (),
         )
-
-
-def _raw_targets(value: object) -> Iterator[tuple[str, str]]:
-    """Kinds and names that a policy is about of which nothing else could be read."""
-    spec = value.get("spec") if isinstance(value, dict) else None
-    refs = spec.get("targetRefs") if isinstance(spec, dict) else None
-    for ref in refs if isinstance(refs, list) else ():
-        if isinstance(ref, dict):
-            yield str(ref.get("kind")), str(ref.get("name"))
 
 
 # --- credentials ---

@@ -15,7 +15,7 @@ from filter_config.sources.envoy_ai_gateway.compile_auth import Auth, Policies
 from filter_config.sources.envoy_ai_gateway.compile_endpoints import Endpoints
 from filter_config.sources.envoy_ai_gateway.context import ROUTE, Context, Target, grant_fix
 from filter_config.sources.envoy_ai_gateway.fields import AI_GROUP, INFERENCE_GROUP, BodyMutation, HeaderMutation
-from filter_config.sources.envoy_ai_gateway.load import Found
+from filter_config.sources.envoy_ai_gateway.load import FAULTY, Found
 from filter_config.sources.envoy_ai_gateway.resources import (
     AIGatewayRoute,
     AIServiceBackend,
@@ -79,7 +79,7 @@ class Backends:
         if found is None:
             reason = self._context.resources.absence(AIServiceBackend, target.namespace, target.name)
             message = f"{target} {reason}; the backend is left out"
-            if reason == "has faults of its own":
+            if reason == FAULTY:
                 faults.warning(place.origin, message)
             else:
                 faults.error(place.origin, message, "add it, or remove the reference")

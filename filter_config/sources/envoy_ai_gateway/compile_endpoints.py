@@ -2,12 +2,15 @@
 
 The filter config needs none of it, so a backend without a known endpoint stays in the model, and only the Envoy side
 cannot reach it. What is missing is reported at the resource that names it.
+
+Whoever asks for TLS gets no connection rather than one without it: neither in clear text because a policy has a fault,
+nor to whomever the system trusts because an authority is missing (Gateway API, BackendTLSPolicy).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Final
 
@@ -22,7 +25,7 @@ from filter_config.sources.envoy_ai_gateway.kubernetes import (
     InferencePool,
     LocalReference,
 )
-from filter_config.sources.envoy_ai_gateway.load import Found
+from filter_config.sources.envoy_ai_gateway.load import FAULTY, Found, raw_targets
 from filter_config.sources.envoy_ai_gateway.resources import AIServiceBackend
 from filter_config.sources.faults import Origin
 from filter_config.sources.model import Address, Endpoint, Pool, UpstreamTLS
@@ -34,6 +37,10 @@ _BODY_MODE: Final = "aigateway.envoyproxy.io/processing-body-mode"
 _MODE_OVERRIDE: Final = "aigateway.envoyproxy.io/allow-mode-override"
 
 
+class _Unsafe(Exception):
+    """There is no safe way to a backend; who is to blame has been told."""
+
+
 class Endpoints:
     """Resolves references to what Envoy connects to."""
 
@@ -41,10 +48,19 @@ class Endpoints:
         self._context = context
         self._built: dict[tuple[str, str], Endpoint | None] = {}
         self._policies: defaultdict[tuple[str, str], list[Found[BackendTLSPolicy]]] = defaultdict(list)
-        for policy in context.resources.all(BackendTLSPolicy):
+        self._faulty: dict[tuple[str, str], Origin] = {}
+        for policy in context.resources.with_invalid(BackendTLSPolicy):
             for ref in policy.value.spec.target_refs:
-                if (ref.group, ref.kind) == (ENVOY_GATEWAY_GROUP, "Backend"):
+                if (ref.group, ref.kind) != (ENVOY_GATEWAY_GROUP, "Backend"):
+                    continue
+                if policy.valid:
                     self._policies[policy.namespace, ref.name].append(policy)
+                else:
+                    self._faulty[policy.namespace, ref.name] = policy.origin
+        for origin, value in context.resources.unread(BackendTLSPolicy):
+            for kind, name in raw_targets(value):
+                if kind == "Backend":
+                    self._faulty[origin.namespace, name] = origin
 
     def of(self, backend: Found[AIServiceBackend], route_namespace: str) -> Endpoint | None:
         """The endpoint of a backend for routes of a namespace, or None and a fault."""
@@ -60,7 +76,7 @@ class Endpoints:
         if found is None:
             reason = self._context.resources.absence(Backend, *key)
             message = f"{target} {reason}, so that no endpoint is known"
-            report = self._context.faults.warning if reason == "has faults of its own" else self._context.faults.error
+            report = self._context.faults.warning if reason == FAULTY else self._context.faults.error
             report(origin, message, "add it, or refer to another")
             return None
         if key not in self._built:
@@ -79,11 +95,19 @@ class Endpoints:
         if not addresses:
             self._context.faults.error(backend.origin.at("spec.endpoints"), "no endpoint to connect to", "add one")
             return None
-        return Endpoint(addresses=tuple(addresses), tls=self._tls(backend, addresses))
+        try:
+            return Endpoint(addresses=tuple(addresses), tls=self._tls(backend, addresses))
+        except _Unsafe:
+            return None
 
     # --- TLS ---
 
     def _tls(self, backend: Found[Backend], addresses: list[Address]) -> UpstreamTLS | None:
+        faulty = self._faulty.get((backend.namespace, backend.name))
+        if faulty is not None:
+            message = f"Backend {backend.namespace}/{backend.name} gets no requests while its TLS policy has faults"
+            self._context.faults.warning(faulty, message)
+            raise _Unsafe
         policies = sorted(
             self._policies.get((backend.namespace, backend.name), ()),
             key=lambda policy: (_created(policy), policy.name),
@@ -109,7 +133,7 @@ class Endpoints:
             verify=not tls.insecure_skip_verify,
         )
 
-    def _ca(self, namespace: str, refs: Iterable[LocalReference], origin: Origin) -> str:
+    def _ca(self, namespace: str, refs: Sequence[LocalReference], origin: Origin) -> str:
         certificates = []
         for ref in refs:
             found = self._context.resources.get(ConfigMap, namespace, ref.name) if ref.kind == "ConfigMap" else None
@@ -119,6 +143,8 @@ class Endpoints:
             else:
                 message = f"{ref.kind} {namespace}/{ref.name} gives no certificates"
                 self._context.faults.error(origin, message, f"add a ConfigMap with the key {_CA_KEY}")
+        if refs and not certificates:
+            raise _Unsafe
         return "\n".join(certificates)
 
     # --- pools ---

@@ -20,7 +20,7 @@ from filter_config.sources.envoy_ai_gateway.compile_routes import Routes
 from filter_config.sources.envoy_ai_gateway.context import Context
 from filter_config.sources.envoy_ai_gateway.fields import ParentReference
 from filter_config.sources.envoy_ai_gateway.kubernetes import Gateway
-from filter_config.sources.envoy_ai_gateway.load import Found
+from filter_config.sources.envoy_ai_gateway.load import FAULTY, Found
 from filter_config.sources.envoy_ai_gateway.mcp_resources import MCPRoute
 from filter_config.sources.envoy_ai_gateway.resources import AIGatewayRoute, GatewayConfig
 from filter_config.sources.model import MCP, Route
@@ -62,7 +62,8 @@ def _attached(context: Context, kind: type[KindT]) -> _Attached[KindT]:
             gateway = context.resources.get(Gateway, namespace, name)
             if gateway is None:
                 reason = context.resources.absence(Gateway, namespace, name)
-                context.faults.error(at, f"Gateway {namespace}/{name} {reason}", "add it, or name another")
+                fix = "mend it" if reason == FAULTY else "add it, or name another"
+                context.faults.error(at, f"Gateway {namespace}/{name} {reason}", fix)
                 continue
             parents = [spec.parent_refs[place] for place in places]
             attachment = attach(context, gateway, parents, route.namespace, spec.hostnames)

@@ -53,14 +53,22 @@ def read_files(paths: Iterable[Path | str], faults: Faults, *, stdin: BinaryIO |
             else:
                 texts.append(Text(name=STDIN, data=stdin.read()))
             continue
-        texts += [text for file in _expand(Path(path)) if (text := _read(file, faults)) is not None]
+        texts += [text for file in _expand(Path(path), faults) if (text := _read(file, faults)) is not None]
     return texts
 
 
-def _expand(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    return sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES and file.is_file())
+def _expand(path: Path, faults: Faults) -> list[Path]:
+    try:
+        if not path.is_dir():
+            return [path]
+        found = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES and file.is_file())
+    except OSError as error:
+        faults.error(Origin(file=str(path)), f"cannot be read: {error.strerror}", "name a file of resources")
+        return []
+    if not found:
+        fix = f"put files there that end in {', '.join(sorted(_SUFFIXES))}"
+        faults.warning(Origin(file=str(path)), "has no file of resources", fix)
+    return found
 
 
 def _read(path: Path, faults: Faults) -> Text | None:

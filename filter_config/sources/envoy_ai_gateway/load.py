@@ -55,8 +55,14 @@ _KINDS: Final[dict[tuple[str, str], tuple[type[msgspec.Struct], tuple[str, ...]]
 }
 _CLUSTER_SCOPED: Final = frozenset({"Namespace"})
 _AI_KINDS: Final = tuple(kind for group, kind in _KINDS if group == AI_GROUP)
+_GROUPS: Final = tuple(dict.fromkeys(group for group, _ in _KINDS if group))
+# Of the same groups, and not misspelt.
+_OTHERS: Final = frozenset({"GatewayClass", "BackendLBPolicy", "ClientTrafficPolicy", "InferencePoolImport"})
 
 ResourceT = TypeVar("ResourceT")
+
+FAULTY: Final = "has faults of its own"
+"""Why a resource that is there cannot be used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +123,7 @@ class Resources:
         found = self._of(kind).get((namespace, name), [])
         unread = any((origin.namespace, origin.name) == (namespace, name) for origin, _ in self.unread(kind))
         if unread or any(not entry.valid for entry in found):
-            return "has faults of its own"
+            return FAULTY
         return "is being deleted" if found else "does not exist"
 
     def add(self, found: Found[Any]) -> None:
@@ -175,6 +181,15 @@ def load(documents: Iterable[Document], faults: Faults, *, judge: Judge = judge)
     return resources
 
 
+def raw_targets(value: object) -> Iterator[tuple[str, str]]:
+    """Kinds and names that a policy is about of which nothing else could be read."""
+    spec = value.get("spec") if isinstance(value, dict) else None
+    refs = spec.get("targetRefs") if isinstance(spec, dict) else None
+    for ref in refs if isinstance(refs, list) else ():
+        if isinstance(ref, dict):
+            yield str(ref.get("kind")), str(ref.get("name"))
+
+
 _Entry = tuple[type[msgspec.Struct], Document, Origin]
 
 
@@ -215,6 +230,8 @@ def _identify(document: Document, resources: Resources, faults: Faults) -> _Entr
         if group == AI_GROUP:
             fix = did_you_mean(kind, _AI_KINDS) or f"write one of {', '.join(_AI_KINDS)}"
             faults.error(origin.at("kind"), f"{shown(kind)} is no kind of {AI_GROUP}", fix)
+        else:
+            _warn_of_likeness(api_version, kind, origin, faults)
         return None
     struct, versions = known
     if version not in versions:
@@ -223,6 +240,20 @@ def _identify(document: Document, resources: Resources, faults: Faults) -> _Entr
         resources.add_unread(struct, origin, value)
         return None
     return struct, document, origin
+
+
+def _warn_of_likeness(api_version: str, kind: str, origin: Origin, faults: Faults) -> None:
+    """What is passed over is probably meant for somebody else, unless it looks as if it were meant for us."""
+    group = api_version.rpartition("/")[0]
+    if group in _GROUPS or (not group and "." not in api_version):
+        kinds = tuple(known for of, known in _KINDS if of == group)
+        fix = did_you_mean(kind, kinds) if kind not in _OTHERS else ""
+        if fix:
+            faults.warning(origin.at("kind"), f"{shown(kind)} is unknown here and passed over", fix)
+    elif any(kind == known for _, known in _KINDS):
+        fix = did_you_mean(group or api_version, _GROUPS)
+        if fix:
+            faults.warning(origin.at("apiVersion"), f"{shown(api_version)} is unknown here and passed over", fix)
 
 
 def _origin(nowhere: Origin, kind: str, metadata: object) -> Origin:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
 from filter_config.decode import shown
@@ -25,6 +26,7 @@ from filter_config.sources.envoy_ai_gateway.reading import Finding
 
 if TYPE_CHECKING:
     from filter_config.sources.envoy_ai_gateway.fields import OIDC, ParentReference, PolicyTarget
+    from filter_config.sources.envoy_ai_gateway.kubernetes import Backend
     from filter_config.sources.envoy_ai_gateway.mcp_resources import MCPRoute
     from filter_config.sources.envoy_ai_gateway.resources import (
         AIGatewayRoute,
@@ -51,6 +53,9 @@ _MAX_ROUTE_NAME: Final = 222
 _IMAGE: Final = re.compile(
     r"[a-z0-9][a-z0-9._-]*(:[0-9]+)?(/[a-z0-9._-]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[a-f0-9]{64})?\Z"
 )
+
+# Names of containers may have underscores; a cluster does not take them, and nothing else speaks against them.
+_HOST: Final = re.compile(r"[a-z0-9_]([-a-z0-9_]*[a-z0-9_])?(\.[a-z0-9_]([-a-z0-9_]*[a-z0-9_])?)*\Z")
 
 
 # --- routes ---
@@ -340,6 +345,29 @@ def quota_buckets(policy: QuotaPolicy) -> Iterator[Finding]:
                     yield Finding(where, "selects no header, and selects every client", "give headers", warning=True)
 
 
+# --- endpoints ---
+
+
+def addresses(backend: Backend) -> Iterator[Finding]:
+    """A name is no URL, and what stands for an IP address is one."""
+    for index, endpoint in enumerate(backend.spec.endpoints):
+        at = f"spec.endpoints[{index}]"
+        if endpoint.fqdn is not None and not _HOST.match(endpoint.fqdn.hostname):
+            fix = "write a host name in lower case, without scheme, port and path"
+            yield Finding(f"{at}.fqdn.hostname", f"{shown(endpoint.fqdn.hostname)} is no host name", fix)
+        if endpoint.ip is not None and not _is_ip(endpoint.ip.address):
+            fix = "write one, or give the name as fqdn"
+            yield Finding(f"{at}.ip.address", f"{shown(endpoint.ip.address)} is no IP address", fix)
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     "AIGatewayRoute": (parents_are_gateways, rule_names, backend_refs, match_headers, timeouts, cluster_limits),
     "AIServiceBackend": (envoy_gateway_backend, backend_mutations),
@@ -353,6 +381,7 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
         override_source,
     ),
     "GatewayConfig": (images, global_costs, proxy_address),
+    "Backend": (addresses,),
     "QuotaPolicy": (quota_targets, quota_buckets),
     "MCPRoute": (parents_are_gateways, *MCP_RULES),
 }

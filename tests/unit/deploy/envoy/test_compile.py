@@ -21,6 +21,7 @@ from deploy.envoy.model import (
     SocketAddress,
     VirtualHost,
 )
+from filter_config.model import BackendAuth, CredentialOverride
 from filter_config.redact import Secret
 from filter_config.sources import model as neutral
 from filter_config.sources.faults import Faults
@@ -89,6 +90,19 @@ def test_names_are_those_of_the_filter_config():
     (found,) = made.routes
     assert (found.full_name, found.cluster_name(0)) == ("ns/chat", "httproute/ns/chat/rule/4")
     assert found.backend_name(0, 0) == "ns/one/id"
+
+
+def test_metadata_that_credentials_are_read_from_are_forwarded():
+    def reading(namespace):
+        override = CredentialOverride(dynamic_metadata_namespace=namespace)
+        return backend(namespace or "header", auth=BackendAuth(credential_override=override))
+
+    given = gateway(route(rule(reading("jwt"), reading("authz"), reading("jwt"), reading(""), backend("plain"))))
+    serving = Serving(processor=replace(PROCESSOR, forwarding_namespaces=("mine", "authz")))
+
+    made, _ = compiled(given, serving)
+
+    assert made.processor.forwarding_namespaces == ("mine", "authz", "jwt")
 
 
 def test_weights_priorities_and_times_are_kept():

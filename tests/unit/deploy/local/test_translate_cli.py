@@ -123,6 +123,43 @@ def test_one_gateway_goes_to_the_directory_itself(translate, tmp_path):
     assert read_bundle(tmp_path / "out" / "filter-config-bundle").data == payload
 
 
+BUDGETED = quota([{"group": AI, "kind": "AIServiceBackend", "name": "b"}], defaultBucket={"limit": 1, "duration": "1h"})
+
+
+def test_what_an_earlier_run_has_written_does_not_stay_beside_it(translate, tmp_path):
+    assert translate("-", "-o", str(tmp_path), stdin=as_list(*GOOD, BUDGETED))[0] == 0
+    assert (tmp_path / "budgets.yaml").is_file()
+
+    assert translate("-", "-o", str(tmp_path), stdin=as_list(*GOOD))[0] == 0
+    assert not (tmp_path / "budgets.yaml").exists()
+
+    unservable = gateway(listeners=[{"name": "http", "protocol": "HTTPS", "port": 443}])
+    assert translate("-", "-o", str(tmp_path), stdin=as_list(*GOOD[1:], unservable))[0] == 1
+    assert not (tmp_path / "envoy.yaml").exists()
+
+
+def test_a_place_that_is_taken_is_named(translate, tmp_path):
+    (tmp_path / "envoy.yaml").mkdir()
+
+    status, _, err = translate("-", "-o", str(tmp_path), stdin=as_list(*GOOD))
+
+    assert (status, err) == (1, f"extproc translate: {tmp_path}/envoy.yaml: Is a directory\n")
+
+
+def test_a_credential_is_in_the_filter_config_alone(translate, tmp_path):
+    mutation = {"set": [{"name": "x-key", "value": "sk-secret-header"}]}
+    body = {"set": [{"path": "key", "value": '"sk-secret-body"'}]}
+    holder = rule({"name": "b", "headerMutation": mutation, "bodyMutation": body, "weight": -1}, model="n")
+    resources = (*GOOD, route("s", holder), route("t", rule({**holder["backendRefs"][0], "weight": 1}, model="t")))
+
+    status, out, err = translate("-", "-o", str(tmp_path), stdin=as_list(*resources, BUDGETED))
+
+    assert (status, out) == (1, "")
+    assert "sk-secret" not in err
+    holding = {path.name for path in tmp_path.rglob("*") if path.is_file() and b"sk-secret" in path.read_bytes()}
+    assert holding == {"filter-config.yaml", "000"}
+
+
 def test_several_gateways_get_a_directory_each(translate, tmp_path):
     other = gateway("two", "ns")
     more = (*served("b", namespace="ns"), route("r", rule("b"), namespace="ns", parentRefs=[{"name": "two"}]))

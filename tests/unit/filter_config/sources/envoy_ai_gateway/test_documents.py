@@ -102,3 +102,12 @@ def test_a_file_that_is_not_there_is_told(tmp_path):
         "-: there is no standard input here; name a file",
         f"{tmp_path}/none.yaml: cannot be read: No such file or directory; name a file of resources",
     ]
+
+
+def test_a_directory_without_resources_and_a_name_that_is_none_are_told(tmp_path):
+    long = tmp_path / ("x" * 300)
+    said = [str(fault) for fault in compile_files([tmp_path, long]).faults]
+    assert said == [
+        f"{tmp_path}: warning: has no file of resources; put files there that end in .json, .yaml, .yml",
+        f"{long}: cannot be read: File name too long; name a file of resources",
+    ]

@@ -115,6 +115,29 @@ def test_certificates_that_are_not_there_are_told():
     assert faults(result_of(endpoint("b"), tls_policy("h", **CA))) == [f"error BackendTLSPolicy default/h: {said}"]
 
 
+UNSAFE = {
+    "an authority that is missing": [tls_policy("h", **CA)],
+    "an authority of the Backend's own that is missing": [endpoint("b", tls=CA)],
+    "a policy with a fault": [tls_policy("h", hostname=5)],
+    "a policy of a version that is not served": [{**tls_policy("h"), "apiVersion": f"{GATEWAY_API}/v1alpha9"}],
+    "a policy with a fault beside a good one": [tls_policy("a"), tls_policy("h", hostname=5)],
+}
+
+
+@pytest.mark.parametrize("resources", UNSAFE.values(), ids=UNSAFE)
+def test_who_asks_for_tls_gets_no_connection_without_it(resources):
+    """A credential must not go out in clear text, or to others, for a fault in a policy."""
+    there = [] if any(made["kind"] == "Backend" for made in resources) else [endpoint("b")]
+    result = result_of(*there, *resources)
+    assert result.gateways[0].model.routes[0].rules[0].backends[0].endpoint is None
+    assert not result.ok
+
+
+def test_of_several_authorities_those_that_are_there_count():
+    refs = [*CA["caCertificateRefs"], {"group": "", "kind": "ConfigMap", "name": "missing"}]
+    assert endpoint_of(endpoint("b"), tls_policy("h", caCertificateRefs=refs), AUTHORITY).tls.ca_pem == "PEM"
+
+
 def test_of_two_tls_policies_the_older_counts():
     young = tls_policy("a")
     young["metadata"]["creationTimestamp"] = "2026-02-01T00:00:00Z"

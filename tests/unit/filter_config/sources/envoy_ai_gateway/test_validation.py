@@ -12,8 +12,10 @@ from filter_config.sources.faults import Faults
 from tests.support.gateway_resources import (
     AI,
     ENVOY_GATEWAY,
+    GATEWAY_API,
     INFERENCE,
     api_key,
+    endpoint,
     found,
     header,
     mcp,
@@ -74,6 +76,38 @@ DOCUMENTS: dict[str, tuple[Any, Findings]] = {
     "a kind that there is not": (
         resource(f"{AI}/v1beta1", "AIGatewayRoutes", "x"),
         ["kind: 'AIGatewayRoutes' is no kind of aigateway.envoyproxy.io"],
+    ),
+    "a kind that looks like one": (
+        resource(f"{GATEWAY_API}/v1", "Gatway", "x"),
+        ["warning kind: 'Gatway' is unknown here and passed over"],
+    ),
+    "a kind of the core that looks like one": (
+        resource("v1", "Secrets", "x"),
+        ["warning kind: 'Secrets' is unknown here and passed over"],
+    ),
+    "a group that looks like one": (
+        resource("aigatway.envoyproxy.io/v1beta1", "AIGatewayRoute", "x"),
+        ["warning apiVersion: 'aigatway.envoyproxy.io/v1beta1' is unknown here and passed over"],
+    ),
+    "a group without a version": (
+        resource(GATEWAY_API, "Gateway", "x"),
+        ["warning apiVersion: 'gateway.networking.k8s.io' is unknown here and passed over"],
+    ),
+    "kinds that look alike and are others": (resource(f"{GATEWAY_API}/v1", "GatewayClass", "x"), []),
+    "a gateway of others": (resource("networking.istio.io/v1", "Gateway", "x"), []),
+    "addresses that are none": (
+        endpoint(
+            endpoints=[
+                {"fqdn": {"hostname": "https://api.example.com/v1", "port": 443}},
+                {"ip": {"address": "127.0.0.300", "port": 443}},
+                {"ip": {"address": "::1", "port": 443}},
+                {"fqdn": {"hostname": "model_server.local", "port": 443}},
+            ]
+        ),
+        [
+            "spec.endpoints[0].fqdn.hostname: 'https://api.example.com/v1' is no host name",
+            "spec.endpoints[1].ip.address: '127.0.0.300' is no IP address",
+        ],
     ),
     "a version that is not served": (
         {**service(), "apiVersion": f"{AI}/v1"},
