@@ -8,6 +8,7 @@ milliseconds. The worker can be killed when a document makes it run wild, and en
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import struct
 import sys
@@ -190,10 +191,14 @@ def work(source: BinaryIO, sink: BinaryIO) -> None:
         sink.write(_LENGTH.pack(len(reply)))
         sink.write(reply)
         sink.flush()
+        del decoded, reply
+        gc.collect()
 
 
 def main() -> None:
     give_way()
+    # Nobody waits for what comes after an answer.
+    gc.disable()
     try:
         work(sys.stdin.buffer, sys.stdout.buffer)
     except BrokenPipeError:

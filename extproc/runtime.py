@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -24,6 +24,9 @@ from filter_config.load import Problem
 from filter_config.model import Backend, Config, VersionedAPISchema
 
 _log = structlog.get_logger(__name__)
+
+# The parts of a config that its cost rules are made of.
+_COSTS: Final = ("llm_request_costs", "global_llm_request_costs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +110,6 @@ def build_runtime(
     known_faults = {
         problem.backend: problem.message for problem in problems if problem.severity == "fault" and problem.backend
     }
-    costs = compile_costs(config.llm_request_costs, config.global_llm_request_costs)
     brought = frozenset(_credential_headers(config.backends))
     cells = _NotedCells(known)
     same = before.backends if before is not None and before.brought == brought else {}
@@ -121,13 +123,19 @@ def build_runtime(
         digest=digest,
         config=config,
         backends=backends,
-        costs=costs,
+        costs=_costs(config, before),
         models=ModelCatalog.compile(config),
         faults={name: backend.fault for name, backend in backends.items() if backend.fault},
         secret_headers=brought.union(*({name for name, _ in backend.headers.set} for backend in backends.values())),
         cells=cells.used,
         brought=brought,
     )
+
+
+def _costs(config: Config, before: Runtime | None) -> CostRules:
+    if before is not None and all(getattr(config, part) == getattr(before.config, part) for part in _COSTS):
+        return before.costs
+    return compile_costs(config.llm_request_costs, config.global_llm_request_costs)
 
 
 class _NotedCells(Cells):

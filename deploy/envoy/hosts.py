@@ -35,7 +35,8 @@ def _hosts_of(
     for index, route in enumerate(routes):
         if any(admits(listener, route) for listener in listeners):
             # Which route is nearer to a host is told by its own hostnames, whatever the listener's is.
-            served.append(replace(route, hostnames=tuple(host.lower() for host in route.hostnames)))
+            lower = tuple(host.lower() for host in route.hostnames)
+            served.append(route if route.hostnames == lower else replace(route, hostnames=lower))
             places[id(served[-1])] = index
     within = [host for host in hosts(served) if _covers(hostname, host)]
     own = [host for host in within if not any(_covers(other, host) for other in nearer)]

@@ -1,11 +1,12 @@
 """The files that an Envoy reads again when they change, made anew in milliseconds.
 
 ``deploy.envoy`` builds each resource of complete types, which takes tens of milliseconds for one. Resources of one
-shape differ in names only, so each shape is built once, with marks in the places of names, and written as often as it
-is needed. What a frame of documents has beside clusters and routes does not change with them, and is kept as it is.
+shape differ in names only, so each shape is built once, with marks in the places of names, and filled in as often as it
+is needed; and what a route has been made into is kept as long as the route stays. What a frame of documents has beside
+clusters and routes does not change with them, and is kept as it is.
 
-The files are JSON, which Envoy reads several times as fast as YAML, and each is watched by itself: a route that
-changes is no reason to read all clusters again.
+Clusters and routes are protobuf's own bytes, which Envoy reads in a third of the time that it takes to read JSON, and
+of YAML in far less. Each file is watched by itself: a route that changes is no reason to read all clusters again.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import hashlib
 import ipaddress
 import json
 import re
-from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,25 +38,75 @@ from deploy.envoy.model import (
     VirtualHost,
 )
 from deploy.envoy.routes import route_configuration
-from deploy.envoy.text import to_document
+from deploy.local import patterns
+from deploy.local.patterns import Pattern
 
 BOOTSTRAP: Final = "bootstrap.json"
-CLUSTERS: Final = "cds.json"
+CLUSTERS: Final = "cds.pb"
 
 _NAMESPACE: Final = "zq-namespace-qz"
 _NAME: Final = "zq-name-qz"
 _BACKEND: Final = "zq-backend-{}-qz"
 _HOST: Final = "zq-host-{}-qz"
 _VALUE: Final = "zq-value-{}-qz"
-_ENTRIES: Final = "zq-entries-qz"
 _MARKED: Final = Route(namespace=_NAMESPACE, name=_NAME, rules=(Rule(backends=(), number=0),))
 _CLUSTER: Final = _MARKED.cluster_name(0)
 _ENTRY: Final = f"{_CLUSTER}/match/0"
 # The longer first: names contain each other.
-_MARKS: Final = re.compile(f"({_ENTRY}|{_CLUSTER}|{_MARKED.full_name}|zq-(?:backend|host|value)-[0-9]+-qz)")
-_VERSION: Final = re.compile(r"\{\"version_info\": \"([0-9a-f]+)\"")
+_MARKS: Final = re.compile(f"{_ENTRY}|{_CLUSTER}|{_MARKED.full_name}|zq-(?:backend|host|value)-[0-9]+-qz".encode())
+_MOST_PATTERNS: Final = 10_000
+_VERSION: Final = re.compile(rb"(?:\{\"version_info\": \"|\n\x10)([0-9a-f]{16})")
 _FIRST: Final = Place(route=0, rule=0, match=0)
-_CLUSTER_TYPE: Final = {"@type": "type.googleapis.com/envoy.config.cluster.v3.Cluster"}
+_TYPE: Final = "type.googleapis.com/envoy.config.{}"
+_CLUSTER_TYPE: Final = _TYPE.format("cluster.v3.Cluster")
+_ROUTES_TYPE: Final = _TYPE.format("route.v3.RouteConfiguration")
+
+# Numbers of fields: of a response, of a packed message, and of what has routes.
+_VERSION_INFO: Final = 1
+_RESOURCES: Final = 2
+_TYPE_URL: Final = 4
+_PACKED_TYPE: Final = 1
+_PACKED_VALUE: Final = 2
+_VIRTUAL_HOSTS: Final = 2
+_HOST_ROUTES: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Frame:
+    """The documents without what there is much of.
+
+    Attributes:
+        bare: what they were made of.
+        documents: by file; clusters and routes are empty.
+        routes: the routes of each listener, by file.
+    """
+
+    bare: Gateway
+    documents: Mapping[str, bytes]
+    routes: Mapping[str, _RoutesFrame]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RoutesFrame:
+    """A route configuration without its virtual hosts, and each of these without its routes, and its last ones."""
+
+    configuration: bytes
+    hosts: tuple[tuple[bytes, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """What a route was made into.
+
+    Attributes:
+        route: held, so that no other one can come to have its identity.
+        clusters: fields of a response.
+        entries: fields of a virtual host, by rule and match, as far as they were asked for.
+    """
+
+    route: Route
+    clusters: bytes
+    entries: dict[tuple[int, int], bytes] = field(default_factory=dict)
 
 
 class EnvoyFiles:
@@ -63,119 +114,147 @@ class EnvoyFiles:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._templates: dict[Hashable, _Template] = {}
-        self._used: dict[Hashable, _Template] = {}
-        self._framed: tuple[Gateway, dict[str, str]] | None = None
+        self._patterns: dict[Hashable, Pattern] = {}
+        self._frame: _Frame | None = None
+        self._services: Hashable = None
+        self._known: dict[int, _Made] = {}
+        self._used: dict[int, _Made] = {}
 
-    def documents(self, gateway: Gateway) -> dict[str, str]:
+    def documents(self, gateway: Gateway) -> dict[str, bytes]:
         """The documents of ``deploy.envoy.dynamic``, in the order in which they must be written."""
-        frame = self._frame(gateway)
-        made = dict(frame)
-        made[CLUSTERS] = _response(frame[CLUSTERS], self._clusters(gateway))
-        files = [name for name in frame if name.startswith("rds-")]
-        for listener, file in zip(gateway.listeners, files, strict=True):
-            made[file] = self._routes(frame[file], gateway, listener)
-        self._templates, self._used = self._used, {}
+        services = (gateway.processor, gateway.rate_limit, gateway.buffer_limit)
+        if services != self._services:
+            self._services, self._known, self._patterns = services, {}, {}
+        if len(self._patterns) > _MOST_PATTERNS:
+            self._patterns = {}
+        frame = self._framed(gateway)
+        made = dict(frame.documents)
+        clusters = b"".join(self._made(gateway, route).clusters for route in gateway.routes)
+        made[CLUSTERS] = _response(_CLUSTER_TYPE, clusters)
+        for listener, (file, routes) in zip(gateway.listeners, frame.routes.items(), strict=True):
+            made[file] = _response(_ROUTES_TYPE, _resource(_ROUTES_TYPE, self._routes(routes, gateway, listener)))
+        self._known, self._used = self._used, {}
         return made
 
-    def _frame(self, gateway: Gateway) -> dict[str, str]:
-        """The documents without what there is much of."""
+    def _framed(self, gateway: Gateway) -> _Frame:
         bare = _without_routes(gateway)
-        if self._framed is None or self._framed[0] != bare:
+        if self._frame is None or self._frame.bare != bare:
             documents = dynamic.documents(bare, self._directory)
-            files = {name: _json_name(name) for name in documents}
+            files = {name: _file_name(name) for name in documents}
             paths = {str(self._directory.absolute() / name): file for name, file in files.items()}
-            frame = {files[name]: json.dumps(_each_watched(_loaded(text), paths)) for name, text in documents.items()}
-            self._framed = (bare, frame)
-        return self._framed[1]
+            listeners = [file for name, file in files.items() if name.startswith("rds-")]
+            self._frame = _Frame(
+                bare=bare,
+                documents={
+                    file: b"" if file.endswith(".pb") else _json(_each_watched(yaml.safe_load(documents[name]), paths))
+                    for name, file in files.items()
+                },
+                routes={
+                    file: _routes_frame(bare, listener)
+                    for file, listener in zip(listeners, bare.listeners, strict=True)
+                },
+            )
+        return self._frame
+
+    def _made(self, gateway: Gateway, route: Route) -> _Made:
+        made = self._used.get(id(route)) or self._known.get(id(route))
+        if made is None:
+            clusters = (
+                _resource(_CLUSTER_TYPE, self._cluster(gateway, route, index))
+                for index, rule in enumerate(route.rules)
+                if rule.answer is None
+            )
+            made = _Made(route=route, clusters=b"".join(clusters))
+        self._used[id(route)] = made
+        return made
 
     # --- clusters ---
 
-    def _clusters(self, gateway: Gateway) -> Iterator[str]:
-        for route in gateway.routes:
-            for index, rule in enumerate(route.rules):
-                if rule.answer is None:
-                    yield self._cluster(gateway, route, index)
-
-    def _cluster(self, gateway: Gateway, route: Route, index: int) -> str:
+    def _cluster(self, gateway: Gateway, route: Route, index: int) -> bytes:
         rule = route.rules[index]
         backends = tuple(_marked_backend(ref, backend) for ref, backend in enumerate(rule.backends))
         shape = Rule(backends=backends, number=0)
-        key = (shape, gateway.processor, gateway.buffer_limit)
-        template = self._known(key)
-        if template is None:
+        pattern = self._patterns.get(shape)
+        if pattern is None:
             marked = replace(_MARKED, rules=(shape,))
-            document = to_document(rule_cluster(replace(gateway, routes=(marked,)), marked, 0))
-            template = self._learn(key, {**_CLUSTER_TYPE, **_mapping(document)})
+            message = rule_cluster(replace(gateway, routes=(marked,)), marked, 0)
+            pattern = self._patterns[shape] = Pattern(bytes(message), _MARKS)
         names = {_BACKEND.format(ref): route.backend_name(index, ref) for ref in range(len(backends))}
         names |= {_HOST.format(ref): _host(backend.address) for ref, backend in enumerate(rule.backends)}
-        return template.text({_CLUSTER: route.cluster_name(index), **names})
+        return pattern.filled(_encoded({_CLUSTER: route.cluster_name(index), **names}))
 
     # --- routes ---
 
-    def _routes(self, frame: str, gateway: Gateway, listener: Listener) -> str:
-        """The document of a listener's routes; its virtual hosts end with the one for what nothing matches."""
-        document = _loaded(frame)
-        hosts = document["resources"][0]["virtual_hosts"]
-        entries = []
-        for host, there in zip(listener.hosts or (), hosts, strict=True):
-            there["routes"].insert(0, _ENTRIES)
-            entries.append("".join(f"{self._entry(gateway, place)},\n" for place in host.places))
-        pieces = json.dumps(document["resources"][0]).split(f'"{_ENTRIES}", ')
-        filled = "".join(piece + entry for piece, entry in zip(pieces, [*entries, ""], strict=True))
-        return _response(frame, [filled])
+    def _routes(self, frame: _RoutesFrame, gateway: Gateway, listener: Listener) -> bytes:
+        """The routes of a listener; its virtual hosts end with the one for what nothing matches."""
+        hosts = []
+        for host, (head, last) in zip(listener.hosts or (), frame.hosts, strict=True):
+            entries = b"".join(self._entry(gateway, place) for place in host.places)
+            hosts.append(patterns.field(_VIRTUAL_HOSTS, head + entries + last))
+        return frame.configuration + b"".join(hosts)
 
-    def _entry(self, gateway: Gateway, place: Place) -> str:
+    def _entry(self, gateway: Gateway, place: Place) -> bytes:
         route = gateway.routes[place.route]
+        entries = self._made(gateway, route).entries
+        entry = entries.get((place.rule, place.match))
+        if entry is None:
+            entry = patterns.field(_HOST_ROUTES, self._entry_of(gateway, route, place))
+            entries[place.rule, place.match] = entry
+        return entry
+
+    def _entry_of(self, gateway: Gateway, route: Route, place: Place) -> bytes:
         rule = route.rules[place.rule]
         match = rule.alternatives[place.match]
         shape = replace(rule, backends=(), models=(), headers=(), matches=(_marked(match),), number=0)
-        key = (shape, route.budgets, gateway.rate_limit, gateway.processor)
-        template = self._known(key)
-        if template is None:
+        key = (shape, route.budgets)
+        pattern = self._patterns.get(key)
+        if pattern is None:
             one = replace(
                 gateway,
                 routes=(replace(_MARKED, rules=(shape,), budgets=route.budgets),),
                 listener=replace(gateway.listener, hosts=(VirtualHost(domain="*", places=(_FIRST,)),)),
                 further_listeners=(),
             )
-            template = self._learn(key, _mapping(to_document(route_configuration(one).virtual_hosts[0].routes[0])))
+            message = route_configuration(one).virtual_hosts[0].routes[0]
+            pattern = self._patterns[key] = Pattern(bytes(message), _MARKS)
         cluster = route.cluster_name(place.rule)
         values = {_VALUE.format(index): header.value for index, header in enumerate(match.headers)}
         names = {_ENTRY: f"{cluster}/match/{place.match}", _CLUSTER: cluster, _MARKED.full_name: route.full_name}
-        return template.text({**values, **names})
-
-    # --- templates ---
-
-    def _known(self, key: Hashable) -> _Template | None:
-        template = self._used.get(key) or self._templates.get(key)
-        if template is not None:
-            self._used[key] = template
-        return template
-
-    def _learn(self, key: Hashable, document: Mapping[str, Any]) -> _Template:
-        template = self._used[key] = _Template(json.dumps(document))
-        return template
+        return pattern.filled(_encoded({**values, **names}))
 
 
-class _Template:
-    """A text with marks."""
-
-    __slots__ = ("_pieces",)
-
-    def __init__(self, marked: str) -> None:
-        # What is between the marks, and the marks.
-        self._pieces = _MARKS.split(marked)
-
-    def text(self, names: Mapping[str, str]) -> str:
-        """The text with names in the places of the marks."""
-        pieces = self._pieces.copy()
-        pieces[1::2] = [json.dumps(names[mark])[1:-1] for mark in pieces[1::2]]
-        return "".join(pieces)
+def version_of(document: bytes) -> str:
+    """The version that Envoy will show once it has taken a document; empty for one that has none."""
+    found = _VERSION.match(document)
+    return found[1].decode() if found is not None else ""
 
 
-def _json_name(name: str) -> str:
-    return name.removesuffix(".yaml") + ".json"
+# --- frames ---
+
+
+def _file_name(name: str) -> str:
+    """A listener's file is small, and people may want to read it."""
+    much = name == dynamic.CLUSTERS or name.startswith("rds-")
+    return name.removesuffix(".yaml") + (".pb" if much else ".json")
+
+
+def _routes_frame(gateway: Gateway, listener: Listener) -> _RoutesFrame:
+    configuration = route_configuration(gateway, listener)
+    hosts, configuration.virtual_hosts = configuration.virtual_hosts, []
+    framed = []
+    for host in hosts:
+        routes, host.routes = host.routes, []
+        framed.append((bytes(host), b"".join(patterns.field(_HOST_ROUTES, bytes(route)) for route in routes)))
+    return _RoutesFrame(configuration=bytes(configuration), hosts=tuple(framed))
+
+
+def _json(document: Mapping[str, Any]) -> bytes:
+    """The document as JSON; one of resources with a version of its own."""
+    if "resources" not in document:
+        return json.dumps(document).encode()
+    resources = json.dumps(document["resources"])
+    head = {"version_info": _version(resources.encode()), "type_url": document["type_url"]}
+    return f'{json.dumps(head)[:-1]}, "resources": {resources}}}\n'.encode()
 
 
 def _each_watched(node: Any, paths: Mapping[str, str]) -> Any:  # noqa: ANN401 - any part of a document
@@ -189,12 +268,6 @@ def _each_watched(node: Any, paths: Mapping[str, str]) -> Any:  # noqa: ANN401 -
             return [_each_watched(value, paths) for value in node]
         case _:
             return node
-
-
-def version_of(document: str) -> str:
-    """The version that Envoy will show once it has taken a document; empty for one that has none."""
-    found = _VERSION.match(document)
-    return found[1] if found is not None else ""
 
 
 def _without_routes(gateway: Gateway) -> Gateway:
@@ -242,19 +315,23 @@ def _marked(match: Match) -> Match:
     return replace(match, headers=tuple[HeaderMatch, ...](headers))
 
 
-def _response(frame: str, resources: Iterator[str] | list[str]) -> str:
-    """The document with other resources. JSON is YAML too."""
-    text = ",\n".join(resources)
-    version = hashlib.sha256(text.encode()).hexdigest()[:16]
-    head = {"version_info": version, "type_url": _loaded(frame)["type_url"]}
-    return f'{json.dumps(head)[:-1]}, "resources": [\n{text}\n]}}\n'
+# --- messages ---
 
 
-def _loaded(text: str) -> dict[str, Any]:
-    return _mapping(json.loads(text) if text.startswith("{") else yaml.safe_load(text))
+def _encoded(names: Mapping[str, str]) -> dict[bytes, bytes]:
+    return {mark.encode(): name.encode() for mark, name in names.items()}
 
 
-def _mapping(document: object) -> dict[str, Any]:
-    if not isinstance(document, dict):
-        raise TypeError(f"a document is a mapping, not {type(document).__name__}")
-    return document
+def _resource(type_url: str, message: bytes) -> bytes:
+    packed = patterns.field(_PACKED_TYPE, type_url.encode()) + patterns.field(_PACKED_VALUE, message)
+    return patterns.field(_RESOURCES, packed)
+
+
+def _response(type_url: str, resources: bytes) -> bytes:
+    """A document of resources, which begins with its version."""
+    head = patterns.field(_VERSION_INFO, _version(resources).encode())
+    return head + resources + patterns.field(_TYPE_URL, type_url.encode())
+
+
+def _version(resources: bytes) -> str:
+    return hashlib.blake2b(resources, digest_size=8).hexdigest()

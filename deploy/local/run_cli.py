@@ -144,8 +144,11 @@ class _Run:
         self._summary(outcome)
         self._voice.line("Ctrl-C stops everything.")
         directories = self._files.directories() if watch else ()
-        # A large set of resources is a lot to look through for cycles, and an edit is no time to do it.
+        # A large set of resources is a lot to look through for cycles, and an edit is no time to do it. Most of it
+        # stays, and need not be looked through ever again.
         gc.disable()
+        gc.collect()
+        gc.freeze()
         for changed in _ticks(directories):
             if changed:
                 content = self._follow(content)
@@ -165,12 +168,12 @@ class _Run:
             return content
         changed = self._session.apply(outcome)
         took = (time.monotonic() - begun) * 1000
-        gc.collect()
         for id_ in changed:
             self._show(id_, f" after {took:.0f} ms")
         if not changed:
             self._voice.line(f"{_now()} nothing to change: what is live stays")
         self._summary(outcome)
+        gc.collect()
         return content
 
     def _tell(self, outcome: Outcome) -> None:

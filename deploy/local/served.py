@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +24,7 @@ from deploy.envoy.quotas import service_document
 from deploy.local.budgeting import BudgetKeeper
 from deploy.local.children import Child
 from deploy.local.envoy_files import BOOTSTRAP, CLUSTERS, EnvoyFiles
+from deploy.local.envoy_models import RouteMemory
 from deploy.local.envoy_process import EnvoyProcess
 from deploy.local.envoy_updates import EnvoyUpdates, UpdateRejected, write
 from deploy.local.output import write_private
@@ -99,7 +101,8 @@ class ServedGateway:
         self._config_path = room.files / "filter-config.json"
         self._envoy_directory = room.files / "envoy"
         self._envoy_files = EnvoyFiles(self._envoy_directory)
-        self._documents: dict[str, str] = {}
+        self._documents: dict[str, bytes] = {}
+        self._routes = RouteMemory()
         self._revisions = Revisions()
         self._leaving_until: float | None = None
         self.digest = ""
@@ -213,8 +216,10 @@ class ServedGateway:
             budgets=wanted.budgets,
         )
         self._budgets.keep(both.budgets)
-        self._make_config_live(both.config)
-        self._update_envoy(both.gateway)
+        with self._making_config_live(both.config):
+            # The processor takes its time, and so do the documents.
+            documents = self._documents_of(both.gateway)
+        self._update_envoy(both.gateway, documents)
         self._wanted = wanted
         self.compiled = compiled
         self._revisions.settle()
@@ -226,8 +231,9 @@ class ServedGateway:
         if self._leaving_until is None or at < self._leaving_until:
             return
         self._leaving_until = at + GRACE
-        self._update_envoy(self._wanted.gateway)
-        self._make_config_live(self._wanted.config)
+        self._update_envoy(self._wanted.gateway, self._documents_of(self._wanted.gateway))
+        with self._making_config_live(self._wanted.config):
+            pass
         self._leaving_until = None
 
     def _state_of(self, compiled: CompiledGateway, faults: Faults) -> _State:
@@ -254,12 +260,16 @@ class ServedGateway:
             ca_file=self._options.ca_file,
             exclusive=True,
         )
-        return envoy_gateway(compiled.model, serving, faults)
+        made = envoy_gateway(compiled.model, serving, faults, make_route=self._routes)
+        self._routes.forget_unused()
+        return made
 
-    def _update_envoy(self, gateway: model.Gateway) -> None:
-        if gateway == self._live.gateway:
+    def _documents_of(self, gateway: model.Gateway) -> dict[str, bytes]:
+        return self._documents if gateway == self._live.gateway else self._envoy_files.documents(gateway)
+
+    def _update_envoy(self, gateway: model.Gateway, documents: dict[str, bytes]) -> None:
+        if documents is self._documents:
             return
-        documents = self._envoy_files.documents(gateway)
         clusters = {CLUSTERS: documents[CLUSTERS]}
         try:
             self._updates.write({**self._documents, **clusters})
@@ -270,11 +280,15 @@ class ServedGateway:
         self._documents = documents
         self._live = replace(self._live, gateway=gateway)
 
-    def _make_config_live(self, config: Config) -> None:
+    @contextmanager
+    def _making_config_live(self, config: Config) -> Iterator[None]:
+        """Gives the processor a config, and waits in the end until it serves by it."""
         if config == self._live.config:
+            yield
             return
         digest = self._write_config(config)
         try:
+            yield
             self._wait_for_config(digest)
         except ConfigRefused:
             self._wait_for_config(self._write_config(self._live.config), patiently=True)

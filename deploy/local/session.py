@@ -11,14 +11,14 @@ import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self
 
 from deploy.envoy.compile import Unservable
 from deploy.local.children import ChildFailed
-from deploy.local.compiling import Outcome
+from deploy.local.compiling import Outcome, as_it_is
 from deploy.local.envoy_updates import UpdateRejected
 from deploy.local.listening import Ports, PortUnusable
 from deploy.local.served import ConfigRefused, Options, Room, ServedGateway
@@ -62,6 +62,7 @@ class Session:
         self._ports: dict[str, Ports] = {}
         self._revivals: deque[float] = deque()
         self._rooms = 0
+        self._located: Callable[[Fault], Fault] = as_it_is
         # What could not be applied because a process had ended.
         self._again: dict[str, CompiledGateway] = {}
 
@@ -88,12 +89,14 @@ class Session:
             PortUnusable: a port is taken, or may not be had.
             Unservable: a gateway has nothing to listen on.
         """
+        self._located = outcome.located
         for compiled in outcome.gateways:
             self._start(compiled)
 
     def apply(self, outcome: Outcome) -> list[str]:
         """Serve what the resources have become. Gives the ids of the gateways that changed."""
         wanted = {compiled.model.id: compiled for compiled in outcome.gateways}
+        self._located = outcome.located
         self._again.clear()
         changed = [id_ for id_, compiled in wanted.items() if self._attempt(id_, compiled)]
         for id_ in [id_ for id_ in self.gateways if id_ not in wanted]:
@@ -169,7 +172,7 @@ class Session:
 
     def _tell(self, faults: Faults) -> None:
         for fault in faults.closed():
-            self._voice.fault(fault)
+            self._voice.fault(self._located(fault))
 
 
 def models(gateway: ServedGateway) -> list[str]:

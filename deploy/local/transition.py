@@ -40,8 +40,16 @@ def with_clusters_of(live: envoy.Gateway | None, wanted: envoy.Gateway) -> envoy
     """The Envoy that is wanted, with the clusters that requests under way may still need."""
     if live is None:
         return wanted
-    there = {route.cluster_name(index) for route in wanted.routes for index in range(len(route.rules))}
-    leaving = tuple(kept for route in live.routes if (kept := _without_clusters(route, there)).rules)
+    same = set(map(id, wanted.routes))
+    others = [route for route in live.routes if id(route) not in same]
+    names = {route.full_name for route in others}
+    there = {
+        route.cluster_name(index)
+        for route in wanted.routes
+        if route.full_name in names
+        for index in range(len(route.rules))
+    }
+    leaving = tuple(kept for route in others if (kept := _without_clusters(route, there)).rules)
     # Virtual hosts name matches by the places of their routes, which stay: nothing leads to what is added at the end.
     return replace(wanted, routes=(*wanted.routes, *leaving)) if leaving else wanted
 
@@ -94,6 +102,8 @@ class Revisions:
 
     def _next(self, backend: neutral.Backend, entry: document.Backend) -> _Known:
         known = self._known.get(backend.id)
+        if known is not None and known.entry is entry and known.endpoint is backend.endpoint:
+            return known
         number = 0
         if known is not None:
             other = known.entry != entry and known.endpoint != backend.endpoint
@@ -105,11 +115,17 @@ def _renamed(compiled: CompiledGateway, names: Mapping[str, str]) -> CompiledGat
     config = msgspec.structs.replace(
         compiled.config,
         backends=tuple(
-            msgspec.structs.replace(backend, name=names.get(backend.name, backend.name))
+            msgspec.structs.replace(backend, name=names[backend.name]) if backend.name in names else backend
             for backend in compiled.config.backends
         ),
     )
-    routes = tuple(_renamed_route(route, names) for route in compiled.model.routes)
+    # The others stay the very same, as most are.
+    routes = tuple(
+        _renamed_route(route, names)
+        if any(backend.id in names for rule in route.rules for backend in rule.backends)
+        else route
+        for route in compiled.model.routes
+    )
     return CompiledGateway(model=replace(compiled.model, routes=routes), config=config)
 
 

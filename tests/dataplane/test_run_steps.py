@@ -118,7 +118,8 @@ def test_a_configuration_that_envoy_refuses_leaves_all_as_it_was(served, resourc
     real = served._envoy_files.documents
 
     def broken(made):
-        return {name: text.replace('"prefix": "/"', '"no_such_field": "/"') for name, text in real(made).items()}
+        # A prefix that is no text, and so no field of a message.
+        return {name: data.replace(b"\x0a\x01/", b"\x0a\x01\xff") for name, data in real(made).items()}
 
     with monkeypatch.context() as patched:
         patched.setattr(served._envoy_files, "documents", broken)

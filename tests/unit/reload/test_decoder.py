@@ -8,12 +8,14 @@ import struct
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from extproc import decoder as module
 from extproc.decoder import Decoder, DecoderFailed, work
 from filter_config.load import decode
-from filter_config.redact import Secret
+from filter_config.model import Config
+from filter_config.redact import Secret, dec_hook
 from tests.support.children import child
 
 DOCUMENT = b"""
@@ -53,6 +55,73 @@ def test_the_worker_decodes_as_this_process_would(document):
         return decoded
 
     assert with_decoder(story) == decode(document)
+
+
+PLAIN = {
+    "version": "v1",
+    "llmRequestCosts": [{"metadataKey": "k", "type": "CEL", "cel": "total_tokens", "routeName": "ns/r"}],
+    "backends": [
+        {"name": "ns/b/route/r/rule/0/ref/0", "schema": {"name": "OpenAI"}, "auth": {"apiKey": {"key": "sk"}}},
+        {"name": "ns/c/route/r/rule/0/ref/1", "modelNameOverride": "m", "schema": {"name": "Nobody"}},
+    ],
+    "models": [{"Name": "m", "OwnedBy": "o", "CreatedAt": "2024-01-02T03:04:05.5Z"}],
+    "modelsByHost": {"A.example.com": [{"Name": "m"}]},
+}
+
+
+def canonical(document):
+    return msgspec.json.encode(decode(msgspec.json.encode(document)).config, enc_hook=module._reveal)
+
+
+def slow(data):
+    raise AssertionError(data)
+
+
+def test_a_document_as_we_write_it_is_read_quickly(monkeypatch):
+    data = canonical(PLAIN)
+    wanted = decode(data)
+    monkeypatch.setattr(module, "decode", slow)
+
+    decoded = module.decode_quickly(data)
+
+    assert decoded == wanted
+    assert decoded.config.backends[0].auth.api_key.key == Secret("sk")
+    assert decoded.problems
+
+
+OTHERS = {
+    "blanks": lambda data: data + b"\n",
+    "an unknown key": lambda data: data[:-1] + b',"unknown":1}',
+    "a repeated key": lambda data: data[:-1] + b',"version":"v2"}',
+    "another spelling": lambda data: data.replace(b'"version"', b'"Version"'),
+    "a number for a text": lambda data: data.replace(b'"v1"', b"1"),
+    "a wrong type": lambda data: data.replace(b'"v1"', b"[]"),
+    "null": lambda data: data.replace(b'"v1"', b"null"),
+    "a default": lambda data: data[:-1] + b',"uuid":""}',
+    "another order": lambda data: b'{"uuid":"u",' + data[1:],
+    "another zone": lambda data: data.replace(b"05.5Z", b"05.5+02:00"),
+    "cut off": lambda data: data[:-1],
+    "no text": lambda data: data.replace(b"v1", b"\xff"),
+    "a lone surrogate": lambda data: data.replace(b"v1", b"\\ud800"),
+    "YAML": lambda _: DOCUMENT,
+}
+
+
+@pytest.mark.parametrize("change", OTHERS.values(), ids=OTHERS)
+def test_any_other_document_is_read_as_it_always_is(change):
+    data = change(canonical(PLAIN))
+
+    assert module.decode_quickly(data) == decode(data)
+
+
+def test_what_refuses_a_document_refuses_it_quickly():
+    broken = {**PLAIN, "llmRequestCosts": [{"metadataKey": "k", "type": "CEL", "cel": "1 +", "routeName": "ns/r"}]}
+    data = msgspec.json.encode(msgspec.convert(broken, Config, dec_hook=dec_hook), enc_hook=module._reveal)
+
+    decoded = module.decode_quickly(data)
+
+    assert decoded.config is None
+    assert decoded == decode(data)
 
 
 def test_secrets_arrive_as_secrets():

@@ -78,8 +78,8 @@ DOCUMENTS: dict[str, tuple[Any, Findings]] = {
         ["kind: 'AIGatewayRoutes' is no kind of aigateway.envoyproxy.io"],
     ),
     "a kind that looks like one": (
-        resource(f"{GATEWAY_API}/v1", "Gatway", "x"),
-        ["warning kind: 'Gatway' is unknown here and passed over"],
+        resource(f"{GATEWAY_API}/v1", "Gatewy", "x"),
+        ["warning kind: 'Gatewy' is unknown here and passed over"],
     ),
     "a kind of the core that looks like one": (
         resource("v1", "Secrets", "x"),
