@@ -1,0 +1,298 @@
+"""A controller against an API server: whatever happens to objects, the cluster ends as its resources say."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from deploy.controller.kinds import Key
+from deploy.controller.permissions import RIGHTS
+from tests.support import gateway_resources as g
+from tests.support.kube_cluster import Refused
+from tests.support.kube_controlled import LEASE, Running, controlling, put, run, scene, until
+from tests.support.kube_server import KubeServer, running
+from tests.support.kube_world import World, _timeless, gateway, gateway_class, namespace, place_of
+
+EG = "envoy-gateway-system"
+OAUTH = {
+    "issuer": "https://id.example.com",
+    "jwks": {"remoteJWKS": {"uri": "https://id.example.com/keys"}},
+    "protectedResourceMetadata": {"resource": "https://mcp.example.com/mcp"},
+}
+LABELS = {
+    "gateway.envoyproxy.io/owning-gateway-name": "gw",
+    "gateway.envoyproxy.io/owning-gateway-namespace": "default",
+}
+
+
+def labelled(value: dict[str, Any], **rest: Any) -> dict[str, Any]:
+    return {**value, "metadata": {**value["metadata"], "labels": LABELS}, **rest}
+
+
+def resources() -> list[dict[str, Any]]:
+    """Something of every kind, and all of one age: routes are in order of theirs."""
+    return [
+        {**value, "metadata": {**value["metadata"], "creationTimestamp": "2026-01-01T00:00:00Z"}}
+        for value in _resources()
+    ]
+
+
+def _resources() -> list[dict[str, Any]]:
+    grants = (
+        g.grant("models", source=(g.AI, "AIGatewayRoute", "default"), target=(g.AI, "AIServiceBackend")),
+        g.grant("models", source=(g.GATEWAY_API, "HTTPRoute", "default"), target=(g.ENVOY_GATEWAY, "Backend")),
+    )
+    meta = {"annotations": {"aigateway.envoyproxy.io/gateway-config": "c"}}
+    return [
+        gateway_class(),
+        gateway(**meta),
+        namespace(),
+        *grants,
+        g.route("r", g.rule("b", g.ref("c", namespace="models"))),
+        g.route("s", g.rule(g.ref("p", group=g.INFERENCE, kind="InferencePool"), model="n")),
+        *g.served("b"),
+        *g.served("c", namespace="models"),
+        g.api_key("k", "b"),
+        g.secret("k", apiKey="key"),
+        g.mcp(g.server(securityPolicy={"apiKey": {"secretRef": {"name": "k"}}}), securityPolicy={"oauth": OAUTH}),
+        g.quota(
+            [{"group": g.AI, "kind": "AIServiceBackend", "name": "b"}], defaultBucket={"limit": 1, "duration": "1s"}
+        ),
+        g.resource(f"{g.AI}/v1beta1", "GatewayConfig", "c", spec={}),
+        g.resource(f"{g.INFERENCE}/v1", "InferencePool", "p", spec={"endpointPickerRef": {"name": "epp"}}),
+    ]
+
+
+def identity(value: dict[str, Any]) -> tuple[str, str, str]:
+    return value["kind"], value["metadata"].get("namespace", ""), value["metadata"]["name"]
+
+
+def snapshot(server: KubeServer) -> dict[Any, Any]:
+    return {place: _timeless(value) for place, value in server.cluster.objects.items()}
+
+
+def expected(values: list[dict[str, Any]]) -> dict[Any, Any]:
+    """What a world without a network comes to."""
+    from deploy.controller.options import ControllerOptions
+    from tests.support.kube_world import SIDECAR
+
+    world = World(options=ControllerOptions(sidecar=SIDECAR))
+    world.put(*values)
+    world.settle()
+    return world.snapshot()
+
+
+def drop(server: KubeServer) -> None:
+    server.drop_watches()
+
+
+def forget(server: KubeServer) -> None:
+    server.cluster.compact()
+    server.drop_watches()
+
+
+def nothing(server: KubeServer) -> None:
+    pass
+
+
+@pytest.mark.parametrize("disturb", [nothing, drop, forget], ids=["quiet", "watches drop", "versions are too old"])
+@pytest.mark.parametrize("seed", range(3))
+def test_every_order_ends_the_same(seed: int, disturb):
+    order = random.Random(seed)
+    values = resources()
+    wanted = expected(values)
+
+    async def scenario() -> None:
+        async with scene() as made:
+            for value in order.sample(values, len(values)):
+                put(made.server, value)
+                if order.random() < 0.4:
+                    disturb(made.server)
+                if order.random() < 0.4:
+                    await made.settled()
+            await made.settled()
+            assert snapshot(made.server) == wanted
+            for value in order.sample(values, len(values)):
+                made.server.cluster.delete(place_of(*identity(value)))
+                if order.random() < 0.4:
+                    disturb(made.server)
+                if order.random() < 0.4:
+                    await made.settled()
+            await until(lambda: not made.server.cluster.objects, "an empty cluster")
+
+    run(scenario())
+
+
+def test_nothing_is_written_when_nothing_has_changed():
+    async def scenario() -> None:
+        async with scene(*resources()) as made:
+            await made.settled()
+            before = made.server.cluster.version
+            written = made.writes
+            made.controller.resync()
+            await made.settled()
+            assert made.writes == written
+            async with controlling(made.server) as another:
+                await another.settled()
+                assert another.writes == 0
+            assert made.server.cluster.version == before
+
+    run(scenario())
+
+
+def test_a_change_reaches_its_secret_and_its_pods():
+    pod = labelled(g.resource("v1", "Pod", "p", EG, spec={"containers": [{"name": "envoy"}]}))
+    deployment = labelled(g.resource("apps/v1", "Deployment", "d", EG, spec={"template": {"metadata": {}}}))
+
+    async def scenario() -> None:
+        async with scene(*resources(), pod, deployment) as made:
+            await made.settled()
+            config = made.controller.planner.config(Key("Gateway", "default", "gw"))
+            assert config is not None
+            cluster = made.server.cluster
+            uuid = "aigateway.envoyproxy.io/uuid"
+            assert cluster.get(place_of("Pod", EG, "p"))["metadata"]["annotations"][uuid] == config.uuid
+            template = cluster.get(place_of("Deployment", EG, "d"))["spec"]["template"]
+            assert template["metadata"]["annotations"]["aigateway.envoyproxy.io/extproc-config-hash"]
+            put(made.server, g.service("b", schema="Anthropic"))
+            await made.settled()
+            after = made.controller.planner.config(Key("Gateway", "default", "gw"))
+            assert after is not None
+            assert after.uuid != config.uuid
+            assert cluster.get(place_of("Pod", EG, "p"))["metadata"]["annotations"][uuid] == after.uuid
+
+    run(scenario())
+
+
+def test_a_thousand_events_are_a_few_writes():
+    async def scenario() -> None:
+        async with scene(*resources(), coalesce=0.02) as made:
+            await made.settled()
+            written = made.count(made.controller.metrics.writes, kind="Secret", verb="apply")
+            for number in range(1000):
+                put(made.server, g.route("r", g.rule("b", model=f"m{number}")))
+            await made.settled()
+            assert made.count(made.controller.metrics.writes, kind="Secret", verb="apply") - written < 100
+            config = made.controller.planner.config(Key("Gateway", "default", "gw"))
+            assert config is not None
+            assert b"Name: m999\n" in config.payload
+
+    run(scenario())
+
+
+def test_one_bad_resource_harms_only_itself():
+    bad = g.route("bad", g.rule("b"), llmRequestCosts=[{"metadataKey": "x", "type": "CEL", "cel": "1 +"}])
+    strange = g.resource(f"{g.AI}/v1beta1", "AIGatewayRoute", "strange", spec={"rules": 3, "parentRefs": "gw"})
+    odd = g.resource(f"{g.GATEWAY_API}/v1", "Gateway", "odd", spec={"gatewayClassName": 7, "listeners": {"a": 1}})
+
+    async def scenario() -> None:
+        async with scene(*resources(), bad, strange, odd) as made:
+            await made.settled()
+            conditions = {
+                name: made.server.cluster.get(place_of("AIGatewayRoute", "default", name))["status"]["conditions"][0]
+                for name in ("r", "bad", "strange")
+            }
+            assert conditions["r"]["status"] == "True"
+            assert "llmRequestCosts[0]" in conditions["bad"]["message"]
+            assert "spec.rules" in conditions["strange"]["message"]
+            assert place_of("HTTPRoute", "default", "r") in made.server.cluster.objects
+
+    run(scenario())
+
+
+def test_the_extension_server_is_told_of_every_change():
+    async def scenario() -> None:
+        async with running() as server:
+            put(server, *resources())
+            async with controlling(server) as made:
+                told: list[list[str]] = []
+                made.controller._gateways = lambda models: told.append([model.id for model in models])
+                await made.settled()
+                server.cluster.delete(place_of("Gateway", "default", "gw"))
+                await made.settled()
+                assert told[-1] == []
+                assert made.controller.planner.gateways() == ()
+
+    run(scenario())
+
+
+def test_the_webhook_knows_the_cluster_when_everything_was_seen():
+    from deploy.injector.facts import FactsUnknown, KubernetesVersion
+    from deploy.injector.names import GatewayRef
+
+    ref = GatewayRef(namespace="default", name="gw")
+
+    async def scenario() -> None:
+        async with running() as server:
+            put(server, *resources())
+            image = {"extProc": {"kubernetes": {"image": "example.com/extproc:2"}}}
+            put(server, g.resource(f"{g.AI}/v1beta1", "GatewayConfig", "c", spec=image))
+            async with controlling(server) as made:
+                with pytest.raises(FactsUnknown):
+                    made.controller.facts.attached(ref)
+                await made.settled()
+                facts = made.controller.facts
+                assert facts.attached(ref).ai_routes
+                assert facts.attached(ref).mcp_routes
+                assert not facts.attached(GatewayRef(namespace="default", name="other"))
+                assert facts.secret_exists("default", "k")
+                assert not facts.secret_exists("default", "other")
+                container = facts.extproc_container(ref)
+                assert container is not None
+                assert container.image == "example.com/extproc:2"
+                assert facts.kubernetes_version() == KubernetesVersion(1, 33)
+
+    run(scenario())
+
+
+def test_what_is_asked_for_is_what_the_role_grants():
+    finalizer = {"finalizers": ["aigateway.envoyproxy.io/finalizer"]}
+
+    def held(value: dict[str, Any]) -> dict[str, Any]:
+        if not value["apiVersion"].startswith(g.AI):
+            return value
+        return {**value, "metadata": {**value["metadata"], **finalizer}}
+
+    pods = [
+        labelled(g.resource("v1", "Pod", "p", EG, spec={"containers": [{"name": "envoy"}]})),
+        labelled(g.resource("apps/v1", "Deployment", "d", EG, spec={"template": {"metadata": {}}})),
+        labelled(g.resource("apps/v1", "DaemonSet", "d", EG, spec={"template": {"metadata": {}}})),
+    ]
+    values = [held(value) for value in resources()]
+
+    async def scenario() -> set[tuple[str, str, str]]:
+        async with running() as server:
+            put(server, *values, *pods)
+            async with controlling(server, identity="one") as made:
+                await until(lambda: made.writes > 0, "a leader")
+                await made.settled()
+                for value in values:
+                    server.cluster.delete(place_of(*identity(value)))
+                ours = {"Secret", "HTTPRoute", "HTTPRouteFilter"}
+                await until(lambda: not _left(made, ours), "a cluster without what was made")
+            await _released(server)
+            return set(server.granted)
+
+    assert run(scenario()) == {tuple(right) for right in RIGHTS}
+
+
+def _left(made: Running, kinds: set[str]) -> bool:
+    ai = [place for place in made.server.cluster.objects if place.group == g.AI]
+    made_of = [entry for kind in kinds for entry in made.controller.planner.store.of_kind(kind)]
+    return bool(ai or made_of) or not made.knows_everything()
+
+
+async def _released(server: KubeServer) -> None:
+    try:
+        server.cluster.get(place_of_lease())
+    except Refused as refused:
+        raise AssertionError("no lease") from refused
+
+
+def place_of_lease():
+    from deploy.controller.kinds import LEASE as KIND
+    from tests.support.kube_cluster import Place
+
+    return Place(KIND.group, KIND.plural, LEASE.namespace, LEASE.name)
