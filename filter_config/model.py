@@ -10,6 +10,7 @@ NB: annotations are evaluated here, the JSON Schema and the decoder are built fr
 
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cache
 from typing import Annotated, Final, final
 
 from msgspec import Meta, Struct, field
@@ -50,6 +51,7 @@ class SchemaName(StrEnum):
     AWS_ANTHROPIC = "AWSAnthropic"
 
 
+@cache
 def document_key(attribute: str) -> str:
     """The document's key of an attribute: camel case, initialisms in capitals, ``azure_api_key`` → ``azureAPIKey``."""
     first, *rest = attribute.split("_")

@@ -1,32 +1,24 @@
-"""What one route is compiled from: the documents that it leads to, and no others.
+"""The closure of a route in a cluster, where certificates, TLS towards backends and retries are Envoy Gateway's.
 
-A route compiled with its closure is what it is among all resources. That is what makes a change cheap among thousands
-of routes, and a test compares both. NB: a resource that the compiler comes to read has to be added here.
+See :mod:`filter_config.sources.envoy_ai_gateway.closure`. What is Envoy Gateway's alone is not watched or has no marks
+in the store, so that the walk does not find it; Gateways are, and are given as far as they are ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from deploy.controller import indexes
+import msgspec
+
 from deploy.controller.judging import Judging
-from deploy.controller.kinds import Key
 from deploy.controller.store import Entry, View
-from filter_config.sources.envoy_ai_gateway.compile_backends import target_of
-from filter_config.sources.envoy_ai_gateway.compile_gateways import CONFIG_ANNOTATION
+from filter_config.sources.envoy_ai_gateway.closure import Documents, closure_of, gateways_of
 from filter_config.sources.envoy_ai_gateway.documents import Document
-from filter_config.sources.envoy_ai_gateway.fields import ParentReference, SecretReference
+from filter_config.sources.envoy_ai_gateway.marks import Key
 from filter_config.sources.envoy_ai_gateway.mcp_resources import MCPRoute
-from filter_config.sources.envoy_ai_gateway.resources import (
-    AIGatewayRoute,
-    AIServiceBackend,
-    BackendSecurityPolicy,
-    BackendSecurityPolicySpec,
-    RouteBackendRef,
-)
-from filter_config.sources.envoy_ai_gateway.secrets import generated_name
+from filter_config.sources.envoy_ai_gateway.resources import AIGatewayRoute
+from filter_config.sources.graph import Mark
 
 CONTROLLER: Final = "gateway.envoyproxy.io/gatewayclass-controller"
 """Name by which GatewayClasses are Envoy Gateway's."""
@@ -44,85 +36,49 @@ class Closure:
     foreign: dict[int, Key]
 
 
-class Reading:
-    """Collects the closure of one route."""
+def closure_in(view: View, judging: Judging, key: Key, controller: str = CONTROLLER) -> Closure:
+    """The closure of an AIGatewayRoute or MCPRoute; empty when there is none of that name."""
+    finder = _Finder(view, judging, controller)
+    found = closure_of(key, finder)
+    foreign = {
+        place: gateway
+        for document in found.get(key, ())
+        if isinstance(route := judging.read(document), AIGatewayRoute | MCPRoute)
+        for place, gateway in enumerate(gateways_of(route, key.namespace))
+        if gateway in finder.foreign
+    }
+    return Closure(documents=tuple(document for there in found.values() for document in there), foreign=foreign)
 
-    def __init__(self, view: View, judging: Judging, controller: str = CONTROLLER) -> None:
+
+class _Finder:
+    """Documents of the store.
+
+    Attributes:
+        foreign: Gateways of somebody else that were asked for. Here they are not found.
+    """
+
+    def __init__(self, view: View, judging: Judging, controller: str) -> None:
         self._view = view
         self._judging = judging
         self._controller = controller
-        self._documents: dict[Key, Document] = {}
-        self._foreign: dict[int, Key] = {}
+        self.foreign: set[Key] = set()
 
-    def of(self, key: Key) -> Closure:
-        """The closure of an AIGatewayRoute or MCPRoute; empty when there is none of that name."""
-        entry = self._take(*key)
-        route = self._judging.resource(entry) if entry is not None else None
-        match route:
-            case AIGatewayRoute():
-                self._parents(route.spec.parent_refs, key.namespace)
-                for rule in route.spec.rules:
-                    for ref in rule.backend_refs:
-                        self._backend(ref, key.namespace)
-            case MCPRoute():
-                self._parents(route.spec.parent_refs, key.namespace)
-        return Closure(documents=tuple(self._documents.values()), foreign=self._foreign)
+    def documents(self, key: Key) -> Documents:
+        entry = self._view.get(*key)
+        if entry is None:
+            return ()
+        if key.kind != "Gateway":
+            return (entry.document,)
+        if is_ours(self._view, entry, self._controller):
+            return (_without_tls(entry.document),)
+        self.foreign.add(key)
+        return ()
 
-    def _take(self, kind: str, namespace: str, name: str) -> Entry | None:
-        entry = self._view.get(kind, namespace, name)
-        if entry is not None:
-            self._documents[entry.key] = entry.document
-        return entry
+    def found(self, mark: Mark) -> list[Key]:
+        return [entry.key for entry in self._view.found(mark)]
 
-    # --- gateways ---
-
-    def _parents(self, refs: tuple[ParentReference, ...], namespace: str) -> None:
-        self._take("Namespace", "", namespace)
-        for place, ref in enumerate(refs):
-            key = Key("Gateway", ref.namespace or namespace, ref.name)
-            entry = self._view.get(*key)
-            if entry is None:
-                continue
-            if not is_ours(self._view, entry, self._controller):
-                self._foreign[place] = key
-                continue
-            self._documents[key] = _without_tls(entry.document)
-            name = (entry.metadata.get("annotations") or {}).get(CONFIG_ANNOTATION)
-            if name:
-                self._take("GatewayConfig", key.namespace, name)
-
-    # --- backends ---
-
-    def _backend(self, ref: RouteBackendRef, namespace: str) -> None:
-        target = target_of(ref, namespace)
-        self._grants(namespace, target.namespace)
-        entry = self._take(target.kind, target.namespace, target.name)
-        resource = self._judging.resource(entry) if entry is not None else None
-        if isinstance(resource, AIServiceBackend):
-            to = resource.spec.backend_ref
-            where = to.namespace or target.namespace
-            self._grants(namespace, where)
-            self._take("Backend", where, to.name)
-        for policy in self._view.found(indexes.policies_for(target.namespace, target.kind, target.name)):
-            self._policy(policy)
-        for quota in self._view.found(indexes.quotas_for(target.namespace, target.name)):
-            self._documents[quota.key] = quota.document
-
-    def _policy(self, entry: Entry) -> None:
-        self._documents[entry.key] = entry.document
-        policy = self._judging.resource(entry)
-        if not isinstance(policy, BackendSecurityPolicy):
-            return
-        here = entry.key.namespace
-        self._take("Secret", here, generated_name(entry.key.name))
-        for secret in secret_refs(policy.spec):
-            self._grants(here, secret.namespace or here)
-            self._take("Secret", secret.namespace or here, secret.name)
-
-    def _grants(self, from_namespace: str, to_namespace: str) -> None:
-        if from_namespace != to_namespace:
-            for grant in self._view.found(indexes.grants_of(to_namespace)):
-                self._documents[grant.key] = grant.document
+    def resource(self, document: Document) -> msgspec.Struct | None:
+        return self._judging.read(document)
 
 
 def is_ours(view: View, gateway: Entry, controller: str = CONTROLLER) -> bool:
@@ -130,19 +86,6 @@ def is_ours(view: View, gateway: Entry, controller: str = CONTROLLER) -> bool:
     spec = gateway.value.get("spec") or {}
     found = view.get("GatewayClass", "", str(spec.get("gatewayClassName") or ""))
     return found is not None and (found.value.get("spec") or {}).get("controllerName") == controller
-
-
-def secret_refs(spec: BackendSecurityPolicySpec) -> Iterator[SecretReference]:
-    """The Secrets that the compiler reads for a policy."""
-    for credential in (spec.api_key, spec.azure_api_key, spec.anthropic_api_key):
-        if credential is not None:
-            yield credential.secret_ref
-    if spec.aws_credentials is not None and spec.aws_credentials.credentials_file is not None:
-        yield spec.aws_credentials.credentials_file.secret_ref
-    if spec.azure_credentials is not None and spec.azure_credentials.client_secret_ref is not None:
-        yield spec.azure_credentials.client_secret_ref
-    if spec.gcp_credentials is not None and spec.gcp_credentials.credentials_file is not None:
-        yield spec.gcp_credentials.credentials_file.secret_ref
 
 
 def _without_tls(gateway: Document) -> Document:

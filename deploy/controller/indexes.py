@@ -1,4 +1,4 @@
-"""By what the objects of each kind are found, besides their names.
+"""By what the objects of each kind are found, besides their names: what they are compiled for, and whose they are.
 
 Read from what anybody may have written, before it is judged: whatever has another shape is found by nothing.
 """
@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from deploy.controller.graph import Mark
-from deploy.controller.kinds import Object
+from deploy.controller.kinds import Key, Object, key_of
 from deploy.controller.store import Index
 from deploy.injector.names import GATEWAY_NAME_LABEL, GATEWAY_NAMESPACE_LABEL
+from filter_config.sources.envoy_ai_gateway.fields import GATEWAY_GROUP, INFERENCE_GROUP
+from filter_config.sources.envoy_ai_gateway.marks import marks_of
+from filter_config.sources.graph import Mark
 
 CONFIG_LABEL: Final = "aigateway.envoyproxy.io/gateway-hash"
 """Label of the Secrets of a Gateway: the hash that ends their names."""
@@ -21,24 +23,14 @@ AT_HOME: Final[Mark] = ("workloads-at-home",)
 """Workloads in the namespaces of their Gateways."""
 
 
-def policies_for(namespace: str, kind: str, name: str) -> Mark:
-    """BackendSecurityPolicies by target."""
-    return ("policies-for", namespace, kind, name)
-
-
-def quotas_for(namespace: str, name: str) -> Mark:
-    """QuotaPolicies by target."""
-    return ("quotas-for", namespace, name)
-
-
-def grants_of(namespace: str) -> Mark:
-    """ReferenceGrants by namespace."""
-    return ("grants-of", namespace)
-
-
 def routes_of(kind: str, namespace: str, gateway: str) -> Mark:
     """AIGatewayRoutes and MCPRoutes by the Gateway that they name."""
     return ("routes-of", kind, namespace, gateway)
+
+
+def routes_to_pool(namespace: str, name: str) -> Mark:
+    """AIGatewayRoutes and HTTPRoutes by the InferencePools that they lead to."""
+    return ("routes-to-pool", namespace, name)
 
 
 def pods_of(namespace: str, gateway: str) -> Mark:
@@ -80,26 +72,44 @@ def _namespace(value: Object) -> str:
     return value["metadata"].get("namespace") or ""
 
 
-def _targets(value: Object) -> Iterator[Mapping[str, Any]]:
-    return _mappings(_mapping(value.get("spec")).get("targetRefs"))
-
-
-def _policy(value: Object) -> Iterable[Mark]:
-    return [policies_for(_namespace(value), str(ref.get("kind")), str(ref.get("name"))) for ref in _targets(value)]
-
-
-def _quota(value: Object) -> Iterable[Mark]:
-    return [quotas_for(_namespace(value), str(ref.get("name"))) for ref in _targets(value)]
-
-
-def _grant(value: Object) -> Iterable[Mark]:
-    return [grants_of(_namespace(value))]
+def _compiled(value: Object) -> Iterable[Mark]:
+    return marks_of(key_of(value), value)
 
 
 def _route(value: Object) -> Iterable[Mark]:
     here = _namespace(value)
     for ref in _mappings(_mapping(value.get("spec")).get("parentRefs")):
         yield routes_of(value["kind"], str(ref.get("namespace") or here), str(ref.get("name")))
+
+
+def gateway_of(ref: Mapping[str, Any], here: str) -> Key | None:
+    """The Gateway that a reference to a parent names; None when it names something else."""
+    if (ref.get("group", GATEWAY_GROUP), ref.get("kind", "Gateway")) != (GATEWAY_GROUP, "Gateway"):
+        return None
+    return Key("Gateway", str(ref.get("namespace") or here), str(ref.get("name")))
+
+
+def gateways_of(value: Object) -> Iterator[Key]:
+    """The Gateways that a route names as its parents."""
+    for ref in _mappings(_mapping(value.get("spec")).get("parentRefs")):
+        gateway = gateway_of(ref, _namespace(value))
+        if gateway is not None:
+            yield gateway
+
+
+def _pools(value: Object) -> Iterator[Mark]:
+    for rule in _mappings(_mapping(value.get("spec")).get("rules")):
+        for ref in _mappings(rule.get("backendRefs")):
+            if (ref.get("group"), ref.get("kind")) == (INFERENCE_GROUP, "InferencePool"):
+                yield routes_to_pool(str(ref.get("namespace") or _namespace(value)), str(ref.get("name")))
+
+
+def _ai_route(value: Object) -> Iterable[Mark]:
+    return [*_route(value), *_pools(value)]
+
+
+def _http_route(value: Object) -> Iterable[Mark]:
+    return [*_owner(value), *_pools(value)]
 
 
 def _mcp_route(value: Object) -> Iterable[Mark]:
@@ -132,12 +142,12 @@ def _workload(value: Object) -> Iterable[Mark]:
 
 
 INDEXES: Final[Mapping[str, Index]] = {
-    "AIGatewayRoute": _route,
+    "AIGatewayRoute": _ai_route,
     "MCPRoute": _mcp_route,
-    "BackendSecurityPolicy": _policy,
-    "QuotaPolicy": _quota,
-    "ReferenceGrant": _grant,
-    "HTTPRoute": _owner,
+    "BackendSecurityPolicy": _compiled,
+    "QuotaPolicy": _compiled,
+    "ReferenceGrant": _compiled,
+    "HTTPRoute": _http_route,
     "HTTPRouteFilter": _owner,
     "SecurityPolicy": _owner,
     "BackendTrafficPolicy": _owner,

@@ -28,11 +28,15 @@ class Judging:
         return known[1]
 
     def resource(self, entry: Entry) -> Any:  # noqa: ANN401 - the struct of the entry's kind
-        """The resource of an entry as far as it can be read, valid or not; None when there is none."""
-        known = self._known.get(id(entry.document.value))
+        """The resource of an entry, see :meth:`read`."""
+        return self.read(entry.document)
+
+    def read(self, document: Document) -> msgspec.Struct | None:
+        """The resource of a document as far as it can be read, valid or not; None when there is none."""
+        known = self._known.get(id(document.value))
         if known is None:
-            load((entry.document,), Faults(), judge=self)
-            known = self._known.get(id(entry.document.value))
+            load((document,), Faults(), judge=self)
+            known = self._known.get(id(document.value))
         return known[1].value if known is not None else None
 
     def is_valid(self, entry: Entry) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from filter_config.sources.envoy_ai_gateway.fields import (
     AI_GROUP,
@@ -12,20 +12,12 @@ from filter_config.sources.envoy_ai_gateway.fields import (
     GATEWAY_GROUP,
     INFERENCE_GROUP,
 )
+from filter_config.sources.envoy_ai_gateway.marks import Key
+
+__all__ = ["AI_KINDS", "KINDS", "LEASE", "OWNED_BY_GATEWAY", "WORKLOADS", "Key", "Kind", "Object", "key_of"]
 
 Object = dict[str, Any]
 """An object of Kubernetes as JSON has it."""
-
-
-class Key(NamedTuple):
-    """An object: the name of its kind in :data:`KINDS`, and its own. Objects of a cluster have an empty namespace."""
-
-    kind: str
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,8 @@ from typing import Final, Literal, NamedTuple
 
 import structlog
 
-from deploy.controller import assemble, config_secrets, gateways, http_routes, indexes, mcp, rotation, statuses
+from deploy.controller import assemble, config_secrets, gateways, http_routes, indexes, mcp, pools, rotation, statuses
 from deploy.controller.assemble import Assembled
-from deploy.controller.graph import Graph, Mark
 from deploy.controller.judging import Judging
 from deploy.controller.kinds import AI_KINDS, Key, Object, key_of
 from deploy.controller.options import ControllerOptions
@@ -27,10 +26,13 @@ from filter_config.model import ZERO_TIME
 from filter_config.sources.envoy_ai_gateway.mcp_resources import MCPRoute
 from filter_config.sources.envoy_ai_gateway.resources import AIGatewayRoute
 from filter_config.sources.faults import Fault
+from filter_config.sources.graph import Graph, Mark
 from filter_config.sources.model import Gateway
 
 ROUTES: Final = ("AIGatewayRoute", "MCPRoute")
 
+# Kinds of which each object is planned for.
+_OWNERS: Final = (*sorted(AI_KINDS), "Gateway", pools.KIND)
 # Kinds whose documents are judged, and how many more than twice of them may be remembered.
 _JUDGED: Final = (*sorted(AI_KINDS), "Gateway", "ReferenceGrant", "Backend", "InferencePool", "Secret", "Namespace")
 _FEW: Final = 1000
@@ -103,7 +105,7 @@ class Planner:
             # It is new, perhaps, and then nothing of it has been made yet.
             if key.kind in ROUTES:
                 self._graph.want(Unit("slice", key))
-            if key.kind in AI_KINDS or key.kind == "Gateway":
+            if key.kind in _OWNERS:
                 self._graph.want(Unit("owner", key))
             if key.kind == "MCPRoute":
                 self._graph.want(Unit("owner", Key("Namespace", "", key.namespace)))
@@ -111,8 +113,7 @@ class Planner:
             self._graph.want(Unit("owner", owner))
 
     def _owners(self) -> list[Key]:
-        kinds = (*sorted(AI_KINDS), "Gateway")
-        keys = [entry.key for kind in kinds for entry in self.store.of_kind(kind)]
+        keys = [entry.key for kind in _OWNERS for entry in self.store.of_kind(kind)]
         spaces = {entry.key.namespace for entry in self.store.of_kind("MCPRoute")}
         return [*keys, *(Key("Namespace", "", space) for space in sorted(spaces))]
 
@@ -305,6 +306,9 @@ class Planner:
         view.note(("config", *key))
         return gateways.plan(view, self._judging, self.options, key, self._gateways.get(key))
 
+    def _plan_pool(self, view: View, key: Key, now: datetime) -> Plan:
+        return pools.plan(view, self._judging, key, now, self.options.controller)
+
     def _plan_namespace(self, view: View, key: Key, _now: datetime) -> Plan:
         return Plan(owner=key, writes=tuple(mcp.proxy(view, key.name)))
 
@@ -336,6 +340,7 @@ _PLANS: Final[Mapping[str, Callable[[Planner, View, Key, datetime], Plan]]] = {
     "BackendSecurityPolicy": Planner._plan_policy,  # noqa: SLF001
     "MCPRoute": Planner._plan_mcp_route,  # noqa: SLF001
     "Gateway": Planner._plan_gateway,  # noqa: SLF001
+    "InferencePool": Planner._plan_pool,  # noqa: SLF001
     "Namespace": Planner._plan_namespace,  # noqa: SLF001
 }
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from deploy.controller.closure import CONTROLLER, Closure, Reading
+from deploy.controller.closure import CONTROLLER, Closure, closure_in
 from deploy.controller.judging import Judging
 from deploy.controller.kinds import Key
 from deploy.controller.store import View
@@ -62,7 +62,7 @@ class Slice:
 
 def compile_slice(view: View, judging: Judging, key: Key, *, version: str, controller: str = CONTROLLER) -> Slice:
     """Compiles a route with its closure."""
-    closure = Reading(view, judging, controller).of(key)
+    closure = closure_in(view, judging, key, controller)
     faults = Faults()
     resources = judging.load(closure.documents, faults)
     context = Context(resources=resources, grants=Grants(resources), faults=faults)

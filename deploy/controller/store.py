@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from deploy.controller.api import FIELD_MANAGER
-from deploy.controller.graph import Mark
 from deploy.controller.kinds import Key, Object, key_of
 from filter_config.sources.envoy_ai_gateway.documents import Document
+from filter_config.sources.graph import Mark
 
 Index = Callable[[Object], Iterable[Mark]]
 """By which marks the objects of a kind are found."""

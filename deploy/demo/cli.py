@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TypedDict
 
+from deploy.command_line import Parser, port
 from deploy.demo.screen import Screen
-from deploy.local.options import Parser, port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,12 +62,12 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         # The parts of the demo are an extra; without it this command still has to say so.
         from deploy.demo.backends.stage import BackendsStage  # noqa: PLC0415
-        from deploy.demo.budgets import BudgetsInvalid  # noqa: PLC0415
         from deploy.demo.client import StreamBroken  # noqa: PLC0415
-        from deploy.demo.ratelimit import StorageUnusable  # noqa: PLC0415
         from deploy.demo.stage import Stage  # noqa: PLC0415
         from deploy.demo.walk import StepFailed  # noqa: PLC0415
         from deploy.local.children import ChildFailed  # noqa: PLC0415
+        from deploy.ratelimit.budgets import BudgetsInvalid  # noqa: PLC0415
+        from deploy.ratelimit.service import StorageUnusable  # noqa: PLC0415
     except ImportError as error:
         return _fail(f"{error.name} is missing: install the extra 'demo' (pip install 'envoy-llm-extproc[demo]')")
     place: Place = {

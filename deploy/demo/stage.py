@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from deploy.demo import budgets, scene
+from deploy.demo import scene
 from deploy.demo.ensemble import LOCALHOST, Staged
-from deploy.demo.ratelimit import MEMORY, RateLimiter, RateLimitServer
 from deploy.demo.upstream import Upstream
 from deploy.envoy.model import Gateway, SocketAddress
+from deploy.ratelimit import budgets
+from deploy.ratelimit.service import MEMORY, RateLimiter, RateLimitServer
 
 
 class Stage(Staged):

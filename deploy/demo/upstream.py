@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import sys
 from collections import deque
 from dataclasses import dataclass, field
@@ -18,9 +19,9 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 
+from deploy.command_line import Parser, port
 from deploy.demo.hosting import Hosted
 from deploy.demo.seen import Seen
-from deploy.local.options import Parser, port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -247,13 +248,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=port, default=8000, help="port (default %(default)s)")
     parser.add_argument("--pause", type=float, default=0.05, help="seconds between pieces of a stream")
     arguments = parser.parse_args(argv)
-    script = Script(name=arguments.name, pause=arguments.pause)
-    config = uvicorn.Config(application(script), host=arguments.host, port=arguments.port, lifespan="off")
+    family = socket.AF_INET6 if ":" in arguments.host else socket.AF_INET
     try:
-        uvicorn.Server(config).run()
-    except SystemExit:
+        # First: the configuration that follows sets up the log of this process.
+        bound = socket.create_server((arguments.host, arguments.port), family=family)
+    except OSError:
         print(f"upstream: cannot listen on {arguments.host}:{arguments.port}", file=sys.stderr)
         return 1
+    print(f"upstream {arguments.name} listens on {arguments.host}:{bound.getsockname()[1]}", flush=True)
+    script = Script(name=arguments.name, pause=arguments.pause)
+    uvicorn.Server(uvicorn.Config(application(script), lifespan="off")).run(sockets=[bound])
     return 0
 
 

@@ -21,6 +21,7 @@ CONTENT_LENGTH_KEY: Final = "content_length"
 SERVICE_BACKEND_KEY: Final = "ai_service_backend_name"
 SERVED_MODEL_KEY: Final = "model_name_override"
 QUOTA_COST_KEY: Final = "quota_cost"
+SERVICE_QUOTA_COST_KEY: Final = "service_quota_cost"
 
 # Headers.
 MODEL_HEADER: Final = "x-ai-eg-model"

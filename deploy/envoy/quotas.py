@@ -1,10 +1,11 @@
 """Quotas of models and budgets of clients: what Envoy asks for a rule, and what the rate limit service has to know.
 
-Both come from the same tree, backend → model → bucket, or budget → bucket, so that they cannot differ. A request asks,
-at no cost, for the quotas of the backends that its rule tries first, and is refused when one of them is used up; it
-pays when it is done from the buckets of the backend and model that served it. The default bucket is for requests that
-no other bucket of its quota selects. A shadow bucket is only paid from, and takes nothing from the default: as long as
-it is on trial, it changes nothing (contract, control plane 3.7 and 6.11, without the faults that are listed there).
+Both come from the same tree, backend → model → bucket, backend → service, or budget → bucket, so that they cannot
+differ. A request asks, at no cost, for the quotas of the backends that its rule tries first, and is refused when one of
+them is used up; it pays when it is done from the buckets of the backend and model that served it. The default bucket is
+for requests that no other bucket of its quota selects. A shadow bucket is only paid from, and takes nothing from the
+default: as long as it is on trial, it changes nothing. All models of a backend that have no quota of their own share
+that of the service (contract, control plane 3.7 and 6.11, without the faults that are listed there).
 
 What tells clients apart is noted when the request comes: when it is done, its headers are those that the backend got.
 """
@@ -34,11 +35,12 @@ from filter_config.sources.model import Backend, Bucket, Budget, ClientSelector,
 
 _BACKEND: Final = "backend_name"
 _MODEL: Final = "model_name_override"
+_SERVICE: Final = "service_quota"
 _BUDGET: Final = "budget"
-_SERVED: Final = (
-    MetadataDescriptor(key=_BACKEND, metadata_key=names.SERVICE_BACKEND_KEY),
-    MetadataDescriptor(key=_MODEL, metadata_key=names.SERVED_MODEL_KEY),
-)
+_SERVED_BACKEND: Final = MetadataDescriptor(key=_BACKEND, metadata_key=names.SERVICE_BACKEND_KEY)
+_SERVED: Final = (_SERVED_BACKEND, MetadataDescriptor(key=_MODEL, metadata_key=names.SERVED_MODEL_KEY))
+# The service has 32 bits for a limit.
+_MAX_LIMIT: Final = 2**32 - 1
 _HOLDS: Final = "true"
 _MARKS: Final = {"exact": "|", "regex": "~", "distinct": ""}
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_ -]")
@@ -85,12 +87,20 @@ def _quota_charges(route: Route, rule: Rule, notes: _Notes, faults: Faults) -> I
     for quota in route.quotas:
         concerned = [backend for backend in used if _is_about(route, backend, quota)]
         # A fallback that is used up is no reason to refuse what the first backends can serve.
-        questions = [_question(route, backend, quota) for backend in concerned if backend.priority == first]
+        questions = [_question(route, backend, quota, notes) for backend in concerned if backend.priority == first]
         for leaf in _leaves(quota, faults) if concerned else ():
             path = notes.descriptors(leaf.path)
             if not leaf.bucket.shadow:
                 yield from (Charge(descriptors=(*question, *path)) for question in questions)
-            yield Charge(descriptors=(*_SERVED, *path), cost_key=names.QUOTA_COST_KEY, done=True)
+            yield _payment(quota, path)
+
+
+def _payment(quota: Quota, path: Descriptors) -> Charge:
+    """What a done request pays; nothing where the processor has not said what it costs."""
+    if quota.model:
+        return Charge(descriptors=(*_SERVED, *path), cost_key=names.QUOTA_COST_KEY, done=True)
+    service = StaticDescriptor(key=_SERVICE, value=_HOLDS)
+    return Charge(descriptors=(_SERVED_BACKEND, service, *path), cost_key=names.SERVICE_QUOTA_COST_KEY, done=True)
 
 
 def _budget_charges(budgets: Iterable[Budget], notes: _Notes, faults: Faults) -> Iterator[Charge]:
@@ -114,7 +124,18 @@ def _budget_path(budget: Budget) -> Iterator[_Step]:
 
 
 def _is_about(route: Route, backend: Backend, quota: Quota) -> bool:
-    return _short_name(route, backend) in quota.backends and backend.model_override in ("", quota.model)
+    """Whether a backend may serve what a quota is for."""
+    if _short_name(route, backend) not in quota.backends:
+        return False
+    if quota.model:
+        return backend.model_override in ("", quota.model)
+    return not backend.model_override or backend.model_override not in _own_models(route, backend)
+
+
+def _own_models(route: Route, backend: Backend) -> list[str]:
+    """The models that a backend has a quota of its own for."""
+    name = _short_name(route, backend)
+    return sorted({quota.model for quota in route.quotas if quota.model and name in quota.backends})
 
 
 def _short_name(route: Route, backend: Backend) -> str:
@@ -122,13 +143,21 @@ def _short_name(route: Route, backend: Backend) -> str:
     return f"{route.namespace}/{backend.name}"
 
 
-def _question(route: Route, backend: Backend, quota: Quota) -> Descriptors:
-    """Backend and model as they are known before the request is served."""
-    model: Descriptor = StaticDescriptor(key=_MODEL, value=quota.model)
-    if not backend.model_override:
-        # The backend serves whatever model is asked for; the quota is about one of them.
-        model = HeaderEqualsDescriptor(header=names.MODEL_HEADER, key=_MODEL, value=quota.model)
-    return (StaticDescriptor(key=_BACKEND, value=_short_name(route, backend)), model)
+def _question(route: Route, backend: Backend, quota: Quota, notes: _Notes) -> Descriptors:
+    """Backend and model as they are known before the request is served.
+
+    A backend without an override serves whatever model is asked for, and the quota is about one of them, or about those
+    that have none of their own.
+    """
+    asked = StaticDescriptor(key=_BACKEND, value=_short_name(route, backend))
+    if not quota.model:
+        own = () if backend.model_override else _own_models(route, backend)
+        others = [ClientSelector(name=names.MODEL_HEADER, value=model, invert=True) for model in own]
+        step = _Step(key=_SERVICE, condition=_all_of(others)) if others else _Step(key=_SERVICE, constant=_HOLDS)
+        return (asked, *notes.descriptors([step]))
+    if backend.model_override:
+        return (asked, StaticDescriptor(key=_MODEL, value=quota.model))
+    return (asked, HeaderEqualsDescriptor(header=names.MODEL_HEADER, key=_MODEL, value=quota.model))
 
 
 class _Notes:
@@ -177,10 +206,17 @@ def _leaves(quota: Quota, faults: Faults) -> Iterator[_Leaf]:
             enforced.append(bucket)
     # A default of 0 is none, as in the peer; a bucket for every client leaves nothing to a default.
     if quota.default is not None and quota.default.limit > 0 and all(bucket.selectors for bucket in enforced):
+        problem = _problem(quota.default)
+        if problem:
+            faults.error(quota.origin.below("defaultBucket"), f"{problem}; the bucket is left out")
+            return
         yield _Leaf(bucket=quota.default, path=tuple(_default_path(quota, enforced)))
 
 
 def _problem(bucket: Bucket) -> str:
+    """Why there can be no such bucket; empty when there can."""
+    if bucket.limit > _MAX_LIMIT:
+        return f"a limit of {bucket.limit} is more than a rate limit service counts"
     problems = (
         header_problem(selector.name, selector.value if selector.kind == "regex" else "")
         for selector in bucket.selectors
@@ -255,20 +291,26 @@ def _quoted(text: str) -> str:
 # --- the rate limit service ---
 
 
-def service_document(gateways: Iterable[Gateway]) -> dict[str, Any]:
+def service_document(gateways: Iterable[Gateway], *, budgets: bool = True) -> dict[str, Any]:
     """The configuration of the rate limit service, in the format of envoyproxy/ratelimit.
 
-    Of two buckets at the same place the first counts, with all that belongs to it.
+    Of two buckets at the same place the one of the first policy by namespace and name counts, with all that belongs to
+    it. The order of the gateways and of their routes changes nothing, and the same content is the same document.
+
+    Args:
+        gateways: whose quotas and budgets there are.
+        budgets: whether those of clients are in it; they are not where somebody else keeps them.
     """
     root = _Node()
-    for gateway in gateways:
-        for route in gateway.routes:
-            for quota in route.quotas:
-                for backend, leaf in product(quota.backends, tuple(_leaves(quota, Faults()))):
-                    _add(root, [(_BACKEND, backend), (_MODEL, quota.model), *_keys(leaf.path)], leaf.bucket)
-            for budget in (budget for rule in route.rules for budget in rule.budgets):
-                if not _problem(budget.bucket):
-                    _add(root, _keys(_budget_path(budget)), budget.bucket)
+    routes = [route for gateway in gateways for route in gateway.routes]
+    # The quotas of a policy are in its own order in every route; the sort keeps it.
+    for quota in sorted((quota for route in routes for quota in route.quotas), key=lambda quota: quota.policy):
+        for backend, leaf in product(quota.backends, tuple(_leaves(quota, Faults()))):
+            model = (_MODEL, quota.model) if quota.model else (_SERVICE, _HOLDS)
+            _add(root, [(_BACKEND, backend), model, *_keys(leaf.path)], leaf.bucket)
+    for budget in (budget for route in routes if budgets for rule in route.rules for budget in rule.budgets):
+        if not _problem(budget.bucket):
+            _add(root, _keys(_budget_path(budget)), budget.bucket)
     return {"domain": names.QUOTA_DOMAIN, "descriptors": _descriptors(root.children)}
 
 
@@ -295,7 +337,7 @@ def _add(root: _Node, path: Iterable[tuple[str, str]], bucket: Bucket) -> None:
 
 
 def _descriptors(nodes: Mapping[tuple[str, str], _Node]) -> list[dict[str, Any]]:
-    return [_descriptor(key, value, node) for (key, value), node in nodes.items()]
+    return [_descriptor(key, value, node) for (key, value), node in sorted(nodes.items(), key=lambda item: item[0])]
 
 
 def _descriptor(key: str, value: str, node: _Node) -> dict[str, Any]:

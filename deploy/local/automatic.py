@@ -33,6 +33,8 @@ _OPENAI_URL: Final = "https://api.openai.com/v1"
 _ANTHROPIC_URL: Final = "https://api.anthropic.com/v1"
 _PORTS: Final = {"http": 80, "https": 443}
 _API_VERSION: Final = "v1"
+_ANTHROPIC_VERSION: Final = "2023-06-01"
+_ANTHROPIC_PAGE: Final = 1000
 
 Resource = dict[str, Any]
 
@@ -41,8 +43,8 @@ class EnvironmentIncomplete(ValueError):
     """The variables do not say enough for a gateway; the text says what is missing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Provider:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Provider:
     """A provider as the variables describe it."""
 
     name: str
@@ -53,6 +55,25 @@ class _Provider:
     key: tuple[str, str, str] | None = None
     """Variable of the key, with the type of its policy and the policy's field; None for a provider without one."""
     headers: Mapping[str, str]
+    models_path: str = ""
+    """Where it lists its models; empty for one whose list has other names than requests have."""
+
+    @property
+    def port(self) -> int:
+        return self.url.port or _PORTS[self.url.scheme]
+
+    @property
+    def address(self) -> str:
+        """Where it is, for people; nothing of a credential that its URL may hold."""
+        host = self.url.hostname or ""
+        return f"{self.url.scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    def asking_headers(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """The headers, credential included, with which it is asked for its models."""
+        key = environ.get(self.key[0], "").strip() if self.key is not None else ""
+        if self.schema["name"] == "Anthropic":
+            return {"anthropic-version": _ANTHROPIC_VERSION, "x-api-key": key}
+        return {**self.headers, **({"authorization": f"Bearer {key}"} if key else {})}
 
 
 def resources(environ: Mapping[str, str]) -> Text:
@@ -61,17 +82,27 @@ def resources(environ: Mapping[str, str]) -> Text:
     Raises:
         EnvironmentIncomplete: no provider is named, or one only in part.
     """
-    providers = list(_providers(environ))
-    if not providers:
-        raise EnvironmentIncomplete(f"name files of resources, or set {WANTED}")
-    made = [*_gateway(providers), *(resource for provider in providers for resource in _backend(provider))]
+    named = providers(environ)
+    made = [*_gateway(named), *(resource for provider in named for resource in _backend(provider))]
     return Text(name=SOURCE, data=yaml.safe_dump_all(made, sort_keys=False, allow_unicode=True).encode())
 
 
 # --- providers ---
 
 
-def _providers(environ: Mapping[str, str]) -> Iterator[_Provider]:
+def providers(environ: Mapping[str, str]) -> Sequence[Provider]:
+    """Who the variables name; the first one that takes a model gets it.
+
+    Raises:
+        EnvironmentIncomplete: nobody, or somebody only in part.
+    """
+    named = tuple(_providers(environ))
+    if not named:
+        raise EnvironmentIncomplete(f"name files of resources, or set {WANTED}")
+    return named
+
+
+def _providers(environ: Mapping[str, str]) -> Iterator[Provider]:
     """Models that nobody else has go to the last one."""
     first = _azure(environ) if environ.get("AZURE_OPENAI_API_KEY") else _openai(environ)
     # Another server than OpenAI's own may well have models of these names.
@@ -85,11 +116,11 @@ def _elsewhere(environ: Mapping[str, str]) -> bool:
     return bool(environ.get("OPENAI_BASE_URL")) and not environ.get("AZURE_OPENAI_API_KEY")
 
 
-def _azure(environ: Mapping[str, str]) -> _Provider:
+def _azure(environ: Mapping[str, str]) -> Provider:
     missing = [name for name in ("AZURE_OPENAI_ENDPOINT", "OPENAI_API_VERSION") if not environ.get(name)]
     if missing:
         raise EnvironmentIncomplete(f"AZURE_OPENAI_API_KEY is set and {' and '.join(missing)} not")
-    return _Provider(
+    return Provider(
         name="openai",
         models=".*",
         schema={"name": "AzureOpenAI", "version": environ["OPENAI_API_VERSION"]},
@@ -99,34 +130,37 @@ def _azure(environ: Mapping[str, str]) -> _Provider:
     )
 
 
-def _openai(environ: Mapping[str, str]) -> _Provider | None:
+def _openai(environ: Mapping[str, str]) -> Provider | None:
     has_key = bool(environ.get("OPENAI_API_KEY"))
     if not has_key and not environ.get("OPENAI_BASE_URL"):
         return None
     url = _url("OPENAI_BASE_URL", environ.get("OPENAI_BASE_URL") or _OPENAI_URL)
-    return _Provider(
+    path = url.path.strip("/")
+    return Provider(
         name="openai",
         models=".*",
-        schema={"name": "OpenAI", **_prefix(url.path.strip("/"))},
+        schema={"name": "OpenAI", **_prefix(path)},
         url=url,
         key=("OPENAI_API_KEY", "APIKey", "apiKey") if has_key else None,
         headers=_tenant(environ),
+        models_path=f"/{path or _API_VERSION}/models",
     )
 
 
-def _anthropic(environ: Mapping[str, str], *, models: str) -> _Provider:
+def _anthropic(environ: Mapping[str, str], *, models: str) -> Provider:
     url = _url("ANTHROPIC_BASE_URL", environ.get("ANTHROPIC_BASE_URL") or _ANTHROPIC_URL)
     path = url.path.strip("/")
     # The provider's own SDK adds the version to what it is given; here it may be there already.
     if path and path.rpartition("/")[2] != _API_VERSION:
         path = f"{path}/{_API_VERSION}"
-    return _Provider(
+    return Provider(
         name="anthropic",
         models=models,
         schema={"name": "Anthropic", **_prefix(path)},
         url=url,
         key=("ANTHROPIC_API_KEY", "AnthropicAPIKey", "anthropicAPIKey"),
         headers={},
+        models_path=f"/{path or _API_VERSION}/models?limit={_ANTHROPIC_PAGE}",
     )
 
 
@@ -159,7 +193,7 @@ def _resource(api_version: str, kind: str, name: str, **fields: Any) -> Resource
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
 
 
-def _gateway(providers: Iterable[_Provider]) -> Iterator[Resource]:
+def _gateway(named: Iterable[Provider]) -> Iterator[Resource]:
     yield _resource(
         f"{_GATEWAY_API}/v1",
         "Gateway",
@@ -177,13 +211,13 @@ def _gateway(providers: Iterable[_Provider]) -> Iterator[Resource]:
         NAME,
         spec={
             "parentRefs": [{"name": NAME, "kind": "Gateway", "group": _GATEWAY_API}],
-            "rules": [_rule(provider) for provider in providers],
+            "rules": [_rule(provider) for provider in named],
             "llmRequestCosts": [{"metadataKey": key, "type": kind} for key, kind in counters.items()],
         },
     )
 
 
-def _rule(provider: _Provider) -> Resource:
+def _rule(provider: Provider) -> Resource:
     header = {"type": "RegularExpression", "name": _MODEL_HEADER, "value": provider.models}
     return {
         "matches": [{"headers": [header]}],
@@ -192,10 +226,9 @@ def _rule(provider: _Provider) -> Resource:
     }
 
 
-def _backend(provider: _Provider) -> Iterator[Resource]:
+def _backend(provider: Provider) -> Iterator[Resource]:
     url, name = provider.url, provider.name
-    port = url.port or _PORTS[url.scheme]
-    yield _resource(f"{_ENVOY_GATEWAY}/v1alpha1", "Backend", name, spec={"endpoints": [_endpoint(url, port)]})
+    yield _resource(f"{_ENVOY_GATEWAY}/v1alpha1", "Backend", name, spec={"endpoints": [_endpoint(url, provider.port)]})
     headers = [{"name": header, "value": value} for header, value in provider.headers.items()]
     yield _resource(
         f"{_AI}/v1beta1",

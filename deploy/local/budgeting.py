@@ -14,7 +14,7 @@ from deploy.envoy.model import RateLimitService, SocketAddress
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from deploy.demo.ratelimit import RateLimitServer
+    from deploy.ratelimit.service import RateLimitServer
 
 _HOST: Final = "127.0.0.1"
 
@@ -37,8 +37,8 @@ class BudgetKeeper:
         if self._server is None and not document["descriptors"]:
             return
         # Only here: most gateways have none.
-        from deploy.demo import budgets  # noqa: PLC0415
-        from deploy.demo.ratelimit import RateLimiter, RateLimitServer  # noqa: PLC0415
+        from deploy.ratelimit import budgets  # noqa: PLC0415
+        from deploy.ratelimit.service import RateLimiter, RateLimitServer  # noqa: PLC0415
 
         limits = budgets.parse(document)
         if self._server is not None:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from deploy.local.incremental import Incremental
-from deploy.local.marks import Key, key_of
 from deploy.local.reading import Reader
 from filter_config.sources.envoy_ai_gateway.compiler import Compiled, CompiledGateway
 from filter_config.sources.envoy_ai_gateway.documents import Document, Text
+from filter_config.sources.envoy_ai_gateway.marks import Key, key_of
 from filter_config.sources.envoy_ai_gateway.variables import substituted
 from filter_config.sources.faults import Fault, Faults
 

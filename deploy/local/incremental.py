@@ -1,6 +1,6 @@
 """Documents compiled again and again, a route at a time, and only those for which something has changed.
 
-Each route remembers what was read for it (see ``closure``), and a change of that makes it due. What is compiled knows
+Each route remembers what was read for it (see ``library``), and a change of that makes it due. What is compiled knows
 no files and lines, so that nothing is due because something moved; faults get their places when they are told.
 """
 
@@ -17,24 +17,26 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from deploy.controller.graph import Graph
-from deploy.local.closure import Closure, Documents, Library
-from deploy.local.marks import Key, Mark
+from deploy.local.library import Library, View
 from deploy.local.reading import Judging
 from filter_config.load import DEVELOPMENT_VERSION
 from filter_config.model import ZERO_TIME, Config, MCPConfig, Model
+from filter_config.sources.envoy_ai_gateway.closure import Documents, closure_of
 from filter_config.sources.envoy_ai_gateway.compile_gateways import compile_gateways
 from filter_config.sources.envoy_ai_gateway.compiler import Compiled, CompiledGateway
 from filter_config.sources.envoy_ai_gateway.context import Context, Grants
 from filter_config.sources.envoy_ai_gateway.documents import Document
 from filter_config.sources.envoy_ai_gateway.kubernetes import SecretObject
 from filter_config.sources.envoy_ai_gateway.load import Found, load
+from filter_config.sources.envoy_ai_gateway.marks import Key
 from filter_config.sources.envoy_ai_gateway.substitution import substitute
 from filter_config.sources.faults import Fault, Faults
+from filter_config.sources.graph import Graph, Mark
 from filter_config.sources.model import MCP, Gateway
 from filter_config.sources.prune import prune
 
 _NOWHERE: Final = ""
+"""File of all that is compiled. Its line is the place among the documents of its key, nearly always the first."""
 _ROUTES: Final = frozenset({"AIGatewayRoute", "MCPRoute"})
 
 Secrets: TypeAlias = Mapping[Key, SecretObject]
@@ -116,10 +118,11 @@ class Incremental:
     def located(self, fault: Fault) -> Fault:
         """A fault of what was compiled last, with the file and line of its resource."""
         origin = fault.origin
-        for document in self._library.documents(Key(origin.kind, origin.namespace, origin.name)):
-            if origin.file == _NOWHERE and self._judging.facts(document).judged is not None:
-                return replace(fault, origin=replace(origin, file=document.file, line=document.line))
-        return fault
+        there = self._library.documents(Key(origin.kind, origin.namespace, origin.name))
+        if origin.file != _NOWHERE or origin.line >= len(there):
+            return fault
+        document = there[origin.line]
+        return replace(fault, origin=replace(origin, file=document.file, line=document.line))
 
     def forget_unused(self) -> None:
         """Forgets the documents that were not compiled since the last time."""
@@ -168,12 +171,16 @@ class Incremental:
             self._graph.forget(key)
             self._slices.pop(key, None)
             return
-        closure = Closure(self._library, key)
-        self._slices[key] = _kept(self._slices.get(key), self._slice(key, closure.documents))
-        self._graph.made(key, closure.reads)
+        view = View(self._library)
+        self._slices[key] = _kept(self._slices.get(key), self._slice(key, closure_of(key, view)))
+        self._graph.made(key, view.reads)
 
     def _slice(self, key: Key, closure: Mapping[Key, Documents]) -> Slice:
-        documents = [replace(document, file=_NOWHERE, line=0) for there in closure.values() for document in there]
+        documents = [
+            replace(document, file=_NOWHERE, line=place)
+            for there in closure.values()
+            for place, document in enumerate(there)
+        ]
         resources = load(documents, Faults(), judge=self._judging.judge)
         for found in resources.all(SecretObject):
             value = self._secrets.get(Key("Secret", found.namespace, found.name))
@@ -185,8 +192,7 @@ class Incremental:
         return Slice(age=(self._created(key), key.namespace, key.name), shares=shares, faults=faults.closed())
 
     def _created(self, key: Key) -> datetime:
-        judged = self._judging.facts(self._library.documents(key)[0]).judged
-        metadata = getattr(judged.value, "metadata", None) if judged is not None else None
+        metadata = getattr(self._judging.facts(self._library.documents(key)[0]).resource, "metadata", None)
         created: datetime | None = metadata.creation_timestamp if metadata is not None else None
         return created or ZERO_TIME
 

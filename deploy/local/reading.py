@@ -10,16 +10,16 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from deploy.local.marks import Key, Mark, key_of, marks_of
+import msgspec
+
 from filter_config.sources.envoy_ai_gateway.documents import Document, Text, documents
 from filter_config.sources.envoy_ai_gateway.load import Judged, judge, load
+from filter_config.sources.envoy_ai_gateway.marks import Key, key_of, marks_of
 from filter_config.sources.envoy_ai_gateway.substitution import FILE, VARIABLE
 from filter_config.sources.faults import Faults
-
-if TYPE_CHECKING:
-    import msgspec
+from filter_config.sources.graph import Mark
 
 _MARK: Final = re.compile(rb"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
 
@@ -184,6 +184,11 @@ class Facts:
     substituted: bool
     marks: frozenset[Mark]
 
+    @property
+    def resource(self) -> msgspec.Struct | None:
+        """The document as far as it can be read, valid or not."""
+        return self.judged.value if self.judged is not None else None
+
 
 class Judging:
     """Facts of documents, found out once."""
@@ -220,14 +225,13 @@ def _facts(document: Document) -> Facts:
     faults = Faults()
     load((document,), faults, judge=remembered)
     key, judged = key_of(document.value), said[0] if said else None
-    resource = judged.value if judged is not None else None
     return Facts(
         value=document.value,
         key=key,
         judged=judged,
         quiet=not faults.closed(),
         substituted=judged is not None and _is_substituted(document.value),
-        marks=frozenset(marks_of(key, resource, document.value)) if key is not None else frozenset(),
+        marks=frozenset(marks_of(key, document.value)) if key is not None else frozenset(),
     )
 
 

@@ -18,8 +18,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, NoReturn, TextIO
 
+from deploy.command_line import Parser, port
 from deploy.local import automatic
-from deploy.local.options import Parser, port
+from deploy.local.offered import Offers
 from deploy.local.translate_cli import add_files, counted, files_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from deploy.local.compiling import Compiler, Outcome
     from deploy.local.files import Content, Files
-    from deploy.local.session import Session
+    from deploy.local.session import Models, Session
     from filter_config.sources.faults import Fault
 
 _PROG: Final = "extproc run"
@@ -94,6 +95,7 @@ def _run(arguments: argparse.Namespace, environ: Mapping[str, str], stdin: Binar
         return voice.fail(f"--workers: {arguments.workers!r} is neither a number nor auto")
     try:
         files = files_of(arguments.files, environ, stdin)
+        offers = None if arguments.files else Offers(environ)
     except automatic.EnvironmentIncomplete as error:
         return voice.fail(str(error))
     options = Options(
@@ -106,7 +108,7 @@ def _run(arguments: argparse.Namespace, environ: Mapping[str, str], stdin: Binar
     )
     try:
         with Session(options, voice, port=arguments.port, logs=_logs(arguments.keep_logs)) as session:
-            return _Run(session, Compiler(environ), files, voice).go(watch=not arguments.no_watch)
+            return _Run(session, Compiler(environ), files, offers, voice).go(watch=not arguments.no_watch)
     except FAILURES as failure:
         return voice.fail(" ".join(str(failure).split()))
 
@@ -124,17 +126,22 @@ def _system_certificates() -> dict[str, str]:
 
 
 class _Run:
-    """A session and the files that it follows."""
+    """A session and the files that it follows, or what providers offer where there are none."""
 
-    def __init__(self, session: Session, compiler: Compiler, files: Files, voice: _Voice) -> None:
+    def __init__(
+        self, session: Session, compiler: Compiler, files: Files, offers: Offers | None, voice: _Voice
+    ) -> None:
         self._session = session
         self._compiler = compiler
         self._files = files
+        self._offers = offers
         self._voice = voice
 
     def go(self, *, watch: bool) -> int:
+        if self._offers is not None:
+            self._offers.start(again=watch)
         content = self._files.read()
-        outcome = self._compiler.compile(content.texts, content.faults)
+        outcome = self._compiled(content)
         self._tell(outcome)
         if not outcome.gateways:
             return self._voice.fail("there is no Gateway with a route that could be served")
@@ -142,6 +149,7 @@ class _Run:
         for id_ in self._session.gateways:
             self._show(id_)
         self._summary(outcome)
+        self._tell_of_offers()
         self._voice.line("Ctrl-C stops everything.")
         directories = self._files.directories() if watch else ()
         # A large set of resources is a lot to look through for cycles, and an edit is no time to do it. Most of it
@@ -152,6 +160,9 @@ class _Run:
         for changed in _ticks(directories):
             if changed:
                 content = self._follow(content)
+            self._tell_of_offers()
+            if self._offers is not None and self._offers.changed():
+                self._apply(content, time.monotonic())
             self._session.tend()
         return 0
 
@@ -160,12 +171,16 @@ class _Run:
         content = self._files.read_settled(before)
         if content.by_name == before.by_name:
             return before
-        outcome = self._compiler.compile(content.texts, content.faults)
+        self._apply(content, begun)
+        return content
+
+    def _apply(self, content: Content, begun: float) -> None:
+        outcome = self._compiled(content)
         self._voice.begin()
         self._tell(outcome)
         if not outcome.gateways:
             self._voice.problem("there is no Gateway with a route that could be served; what is live stays")
-            return content
+            return
         changed = self._session.apply(outcome)
         took = (time.monotonic() - begun) * 1000
         for id_ in changed:
@@ -174,7 +189,14 @@ class _Run:
             self._voice.line(f"{_now()} nothing to change: what is live stays")
         self._summary(outcome)
         gc.collect()
-        return content
+
+    def _compiled(self, content: Content) -> Outcome:
+        outcome = self._compiler.compile(content.texts, content.faults)
+        return outcome if self._offers is None else self._offers.listed(outcome)
+
+    def _tell_of_offers(self) -> None:
+        for problem in self._offers.problems() if self._offers is not None else ():
+            self._voice.problem(problem)
 
     def _tell(self, outcome: Outcome) -> None:
         for fault in outcome.faults:
@@ -187,12 +209,10 @@ class _Run:
         if gateway is None:
             self._voice.line(f"{_now()} Gateway {id_} is gone")
             return
-        names = models(gateway)
-        shown = ", ".join(names[:_SHOWN_MODELS]) + (", …" if len(names) > _SHOWN_MODELS else "")
         addresses = " ".join(gateway.addresses)
         routes = counted(len(gateway.compiled.model.routes), "route")
         self._voice.line(
-            f"{_now()} Gateway {id_} is live{after}: {addresses} ({routes}, {counted(len(names), 'model')}: {shown}); "
+            f"{_now()} Gateway {id_} is live{after}: {addresses} ({routes}, {_shown(models(gateway))}); "
             f"config {gateway.digest[:12]}, http://127.0.0.1:{gateway.processor.admin_port}/"
         )
 
@@ -201,6 +221,15 @@ class _Run:
             self._voice.problem(f"the last good version stays: {', '.join(outcome.kept)}")
         if outcome.errors:
             self._voice.problem(f"{counted(outcome.errors, 'error')} in the resources; all the rest is served")
+
+
+def _shown(models: Models) -> str:
+    names = models.names
+    if not names and models.others:
+        return "any model"
+    listed = [*names[:_SHOWN_MODELS], *(["…"] if len(names) > _SHOWN_MODELS else [])]
+    others = " and any other" if models.others else ""
+    return f"{counted(len(names), 'model')}: {', '.join(listed)}{others}"
 
 
 def _ticks(directories: Sequence[Path]) -> Iterator[bool]:

@@ -11,7 +11,8 @@ import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self
@@ -175,18 +176,20 @@ class Session:
             self._voice.fault(self._located(fault))
 
 
-def models(gateway: ServedGateway) -> list[str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models:
+    """What clients may ask a gateway for: the models that it lists, and whether also others."""
+
+    names: tuple[str, ...]
+    others: bool
+
+
+def models(gateway: ServedGateway) -> Models:
     """What clients may ask a gateway for."""
-    return list(dict.fromkeys(_asked_for(gateway)))
-
-
-def _asked_for(gateway: ServedGateway) -> Iterable[str]:
-    for route in gateway.compiled.model.routes:
-        for rule in route.rules:
-            if rule.models:
-                yield from (model.name for model in rule.models)
-            elif rule.backends:
-                yield "any other"
+    rules = [rule for route in gateway.compiled.model.routes for rule in route.rules if rule.backends]
+    # A rule names a model for each of its matches, or takes others as well.
+    others = any(len(rule.models) < max(1, len(rule.matches)) for rule in rules)
+    return Models(names=tuple(model.name for model in gateway.compiled.config.models), others=others)
 
 
 def _line(failure: BaseException) -> str:

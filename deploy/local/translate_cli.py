@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TextIO
 
+from deploy.command_line import Parser
 from deploy.local import automatic
 from deploy.local.files import Files
-from deploy.local.options import Parser
 
 if TYPE_CHECKING:
     from deploy.envoy.model import Gateway

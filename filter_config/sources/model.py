@@ -232,7 +232,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """Buckets of one model on some backends. ``default`` takes the requests that no other bucket selects."""
+    """Buckets of a model on some backends. ``default`` takes the requests that no other bucket selects."""
 
     policy: str
     """``<namespace>/<name>`` of the policy."""
@@ -240,6 +240,7 @@ class Quota:
     backends: tuple[str, ...]
     """Short names of the route's backends that the quota is about."""
     model: str
+    """As a backend is asked for it. Empty: all models that have no quota of their own there, together."""
     buckets: tuple[Bucket, ...] = ()
     default: Bucket | None = None
 

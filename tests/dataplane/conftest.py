@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.demo import budgets
-from deploy.demo.ratelimit import RateLimiter, RateLimitServer
 from deploy.envoy.model import RateLimitService, SocketAddress
+from deploy.ratelimit import budgets
+from deploy.ratelimit.service import RateLimiter, RateLimitServer
 from tests.dataplane.harness.upstream import StrictUpstream
 from tests.support import canaries
 

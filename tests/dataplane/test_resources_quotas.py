@@ -23,9 +23,9 @@ def reply(model="m"):
     return json_reply(chat_completion(model, prompt=4, completion=TOKENS - 4))
 
 
-def quota(name, *models, targets=None):
+def quota(name, *models, targets=None, **fields):
     refs = [{"group": AI, "kind": "AIServiceBackend", "name": target} for target in targets or [name]]
-    spec = {"targetRefs": refs, "perModelQuotas": list(models)}
+    spec = {"targetRefs": refs, "perModelQuotas": list(models), **fields}
     return resource(f"{AI}/v1alpha1", "QuotaPolicy", name, spec=spec)
 
 
@@ -42,7 +42,7 @@ def bucket(limit, *headers, **fields):
 
 @pytest.fixture(scope="module")
 def upstreams(start_upstream):
-    return {name: start_upstream(name) for name in ("openai", "first", "second", "stripped")}
+    return {name: start_upstream(name) for name in ("openai", "first", "second", "stripped", "whole")}
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +65,13 @@ GIVEN = (
         rule(ref("first"), ref("second", priority=1), model="load"),
     ),
     route("s", rule("stripped", model="stripped")),
+    route(
+        "w",
+        rule("whole", model="any"),
+        rule(ref("whole", modelNameOverride="real-other"), model="other"),
+        rule("whole", model="own"),
+        rule(ref("whole", modelNameOverride="own"), model="same"),
+    ),
     route("b", rule("openai", model="budgeted"), llmRequestCosts=[{"metadataKey": "total", "type": "TotalToken"}]),
     resource(
         f"{ENVOY_GATEWAY}/v1alpha1",
@@ -123,6 +130,7 @@ GIVEN = (
         of_model("as-asked", 15),
     ),
     quota("both", of_model("fallback", 15), of_model("load", 1_000_000), targets=["first", "second"]),
+    quota("whole", of_model("own", 1_000_000), serviceQuota={"quota": {"limit": 15, "duration": "1d"}}),
     quota("stripped", of_model("stripped", None, bucket(15, {"name": "x-user", "type": "Distinct"}))),
 )
 
@@ -135,6 +143,7 @@ def limited(start_stack, start_rate_limit, upstreams):
         *provider("openai", upstreams["openai"]),
         *provider("first", upstreams["first"]),
         *provider("second", upstreams["second"]),
+        *provider("whole", upstreams["whole"]),
         *provider("stripped", upstreams["stripped"], headerMutation={"remove": ["x-user"]}),
     )
     made = resources.only(resources.compiled(*given))
@@ -293,6 +302,22 @@ def test_a_client_pays_also_when_its_header_is_not_for_the_backend(limited, upst
 
     assert upstreams["stripped"].last.header("x-user") is None
     limiter.wait_until_charged(*mine, amount=TOKENS, timeout=3)
+
+
+def test_models_without_a_quota_share_that_of_their_service(limited):
+    stack, limiter = limited
+    service = (("backend_name", "default/whole"), ("service_quota", "true"))
+    own = bucket_of("whole", "own")
+
+    assert ask(stack, "own") == 200
+    limiter.wait_until_charged(*own, amount=TOKENS)
+    for model, spent in (("any", TOKENS), ("other", 2 * TOKENS)):
+        assert ask(stack, model) == 200
+        limiter.wait_until_charged(*service, amount=spent)
+
+    assert [ask(stack, model) for model in ("any", "other", "own", "same")] == [429, 429, 200, 200]
+    limiter.wait_until_charged(*own, amount=3 * TOKENS)
+    assert limiter.charged(*service) == 2 * TOKENS
 
 
 def test_a_client_pays_a_budget_in_tokens(limited):

@@ -80,9 +80,15 @@ stringData: {{apiKey: {key}}}
 """
 
 
-def echo(upstream, text):
-    """The upstream answers with the model that it was asked for."""
-    upstream.always(lambda received: json_reply(chat_completion(received.json()["model"], text=text)))
+def echo(upstream, text, *, models=()):
+    """The upstream answers with the model that it was asked for, and asked for models with these."""
+
+    def reply(received):
+        if received.method == "GET":
+            return json_reply({"data": [{"id": model, "owned_by": "library"} for model in models]})
+        return json_reply(chat_completion(received.json()["model"], text=text))
+
+    upstream.always(reply)
 
 
 @pytest.fixture
@@ -171,7 +177,7 @@ def test_the_budget_example_charges_each_client(run, tmp_path, start_upstream):
 
 
 def test_without_any_resources(run, alpha):
-    echo(alpha, "local")
+    echo(alpha, "local", models=["small", "large:8b"])
 
     running = run(OPENAI_BASE_URL=f"http://127.0.0.1:{alpha.port}/api/v1")
     client = openai.OpenAI(base_url=f"{running.base_url}/v1", api_key="unused", max_retries=0)
@@ -180,7 +186,32 @@ def test_without_any_resources(run, alpha):
     assert answer.choices[0].message.content == "local"
     assert alpha.last.target == "/api/v1/chat/completions"
     assert alpha.last.header("authorization") == "Bearer unused"
+    assert [(model.id, model.owned_by) for model in client.models.list()] == [
+        ("small", "library"),
+        ("large:8b", "library"),
+    ]
+    assert "(1 route, 2 models: small, large:8b and any other)" in running.said[0]
     assert running.complained == []
+
+
+def test_a_provider_that_does_not_list_its_models(run, start_upstream):
+    """It is asked again until it does; requests do not wait for it."""
+    provider = start_upstream("late")
+    echo(provider, "hello", models=["new"])
+    provider.reply(json_reply({"error": "starting"}, status=503))
+    running = run(OPENAI_BASE_URL=f"http://127.0.0.1:{provider.port}/v1", OPENAI_API_KEY="sk-x")
+
+    assert "(1 route, any model)" in running.said[0]
+    running.wait_for(lambda: bool(running.complained), "a complaint")
+    assert running.complained == [
+        f"extproc run: http://127.0.0.1:{provider.port} does not list its models: status 503; any name is passed on"
+    ]
+    with Load(running, question("m"), good=lambda status, _: status == 200, clients=2) as load:
+        running.wait_for(lambda: any("1 model: new and any other" in line for line in running.said), "the list is live")
+        load.wait_for_more(5)
+    assert load.failures == []
+    listed = httpx.get(f"{running.base_url}/v1/models", timeout=30, trust_env=False).json()["data"]
+    assert [model["id"] for model in listed] == ["new"]
 
 
 # --- edits ---
@@ -358,6 +389,7 @@ def answers(running):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
 def test_a_signal_ends_everything(run, alpha, number):
+    echo(alpha, "hello")
     running = run(OPENAI_BASE_URL=f"http://127.0.0.1:{alpha.port}/v1")
     children = running.children()
 

@@ -115,8 +115,8 @@ class Resources:
         return [found for key in sorted(entries) for found in entries[key] if found.meta.deletion_timestamp is None]
 
     def unread(self, kind: type[Any]) -> list[tuple[Origin, object]]:
-        """The documents of a kind of which so little could be read that there is no resource."""
-        return self._unread.get(kind, [])
+        """The documents of a kind of which so little could be read that there is no resource, by namespace and name."""
+        return sorted(self._unread.get(kind, ()), key=lambda entry: (entry[0].namespace, entry[0].name))
 
     def absence(self, kind: type[ResourceT], namespace: str, name: str) -> str:
         """Why :meth:`get` finds nothing, in words that follow the resource's name."""
@@ -257,16 +257,16 @@ def _warn_of_likeness(api_version: str, kind: str, origin: Origin, faults: Fault
 
 
 def _origin(nowhere: Origin, kind: str, metadata: object) -> Origin:
+    namespace, name = identity(kind, metadata)
+    return Origin(file=nowhere.file, line=nowhere.line, kind=kind, namespace=namespace, name=name)
+
+
+def identity(kind: str, metadata: object) -> tuple[str, str]:
+    """Namespace and name that any metadata give a resource: a kind of the cluster has no namespace."""
     given = metadata if isinstance(metadata, dict) else {}
     name, namespace = given.get("name"), given.get("namespace")
     if kind in _CLUSTER_SCOPED:
         namespace = ""
     elif not isinstance(namespace, str) or not namespace:
         namespace = DEFAULT_NAMESPACE
-    return Origin(
-        file=nowhere.file,
-        line=nowhere.line,
-        kind=kind,
-        namespace=namespace,
-        name=name if isinstance(name, str) else "",
-    )
+    return namespace, name if isinstance(name, str) else ""

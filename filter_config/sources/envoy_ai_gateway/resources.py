@@ -333,7 +333,7 @@ class PerModelQuota(Part, frozen=True, kw_only=True):
 
 
 class ServiceQuota(Part, frozen=True, kw_only=True):
-    """The quota of a backend over all its models."""
+    """The quota of a backend for all its models that have none of their own, together."""
 
     cost_expression: str | None = None
     quota: QuotaValue

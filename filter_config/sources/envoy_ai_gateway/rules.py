@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         BackendSecurityPolicySpec,
         GatewayConfig,
         QuotaPolicy,
+        QuotaValue,
         RouteBackendRef,
         RouteRule,
     )
@@ -43,6 +44,7 @@ Rule = Callable[[Any], Iterable[Finding]]
 
 RESERVED_RULE_NAME: Final = "route-not-found"
 
+_MAX_LIMIT: Final = 2**32 - 1
 # Limits of the HTTPRoute that a cluster makes of a route (contract, control plane 1.1).
 _HTTP_MATCHES_PER_RULE: Final = 64
 _HTTP_MATCHES: Final = 128
@@ -345,6 +347,22 @@ def quota_buckets(policy: QuotaPolicy) -> Iterator[Finding]:
                     yield Finding(where, "selects no header, and selects every client", "give headers", warning=True)
 
 
+def quota_limits(policy: QuotaPolicy) -> Iterator[Finding]:
+    """A limit is what a rate limit service can count to; the rest of a larger one would be lost without a word."""
+    values: list[tuple[str, QuotaValue | None]] = []
+    if policy.spec.service_quota is not None:
+        values.append(("serviceQuota.quota", policy.spec.service_quota.quota))
+    for index, entry in enumerate(policy.spec.per_model_quotas):
+        at = f"perModelQuotas[{index}].quota"
+        values.append((f"{at}.defaultBucket", entry.quota.default_bucket))
+        rules = enumerate(entry.quota.bucket_rules)
+        values += [(f"{at}.bucketRules[{place}].quota", rule.quota) for place, rule in rules]
+    for at, value in values:
+        if value is not None and value.limit > _MAX_LIMIT:
+            message = f"{value.limit} is more than a rate limit service counts"
+            yield Finding(f"spec.{at}.limit", message, f"write at most {_MAX_LIMIT}")
+
+
 # --- endpoints ---
 
 
@@ -382,7 +400,7 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     ),
     "GatewayConfig": (images, global_costs, proxy_address),
     "Backend": (addresses,),
-    "QuotaPolicy": (quota_targets, quota_buckets),
+    "QuotaPolicy": (quota_targets, quota_buckets, quota_limits),
     "MCPRoute": (parents_are_gateways, *MCP_RULES),
 }
 

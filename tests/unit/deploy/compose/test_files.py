@@ -7,7 +7,7 @@ import yaml
 
 from deploy.compose import __main__ as command
 from deploy.compose import files
-from deploy.demo import budgets
+from deploy.ratelimit import budgets
 from filter_config.load import decode
 
 

@@ -48,8 +48,19 @@ def policy_pair(name: str, *targets: str) -> list[dict[str, Any]]:
     return [g.api_key(name, *targets), g.secret(name, apiKey=f"key-of-{name}")]
 
 
-# Everything that a cluster may have, each in the forms that it may have it in. All can be read: a route that cannot be
-# keeps what was made of it before, which is not the same for everybody.
+def traffic(name: str, target: str, kind: str = "HTTPRoute", **spec: Any) -> dict[str, Any]:
+    """A policy of somebody's own, which is Envoy Gateway's to enforce."""
+    ref = {"group": g.GATEWAY_API, "kind": kind, "name": target}
+    return g.resource(f"{g.ENVOY_GATEWAY}/v1alpha1", "BackendTrafficPolicy", name, spec={"targetRefs": [ref], **spec})
+
+
+def without(value: dict[str, Any], name: str) -> dict[str, Any]:
+    """A policy that lacks what every one must have: nothing but its targets can be read."""
+    return {**value, "spec": {key: part for key, part in value["spec"].items() if key != name}}
+
+
+# Everything that a cluster may have, each in the forms that it may have it in; BackendTLSPolicies are not watched. All
+# routes can be read: one that cannot be keeps what was made of it before, which is not the same for everybody.
 FORMS: list[list[dict[str, Any]]] = [
     [gateway_class(), gateway_class(controller="example.com/other")],
     [
@@ -84,7 +95,7 @@ FORMS: list[list[dict[str, Any]]] = [
     [g.endpoint("b")],
     [g.endpoint("c")],
     [g.api_key("k", "b"), g.api_key("k", "b", "c")],
-    [g.api_key("l", "d"), g.api_key("l", "b")],
+    [g.api_key("l", "d"), g.api_key("l", "b"), without(g.api_key("l", "c"), "type")],
     [g.secret("k", apiKey="key-of-k"), g.secret("k", apiKey="another"), g.secret("k", other="x")],
     [g.secret("l", apiKey="key-of-l")],
     [g.policy("az", "AzureCredentials", "c", azureCredentials=AZURE)],
@@ -99,6 +110,12 @@ FORMS: list[list[dict[str, Any]]] = [
             defaultBucket=BUCKET,
         )
     ],
+    [
+        traffic("t1", "r", retry={"numRetries": 2}),
+        traffic("t1", "r", retry={"numRetries": -1}),
+        {**traffic("t1", "r"), "spec": "none"},
+    ],
+    [traffic("t2", "gw", "Gateway", retry={"numRetries": 3}), traffic("t2", "s", rateLimit={"local": {}})],
     [g.resource(f"{g.INFERENCE}/v1", "InferencePool", "p", spec={"endpointPickerRef": {"name": "epp"}})],
     [aged(g.mcp(), 4), aged(g.mcp(path="/tools"), 4)],
 ]

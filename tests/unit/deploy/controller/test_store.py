@@ -1,4 +1,4 @@
-"""What is known of objects, what changes with them, and which results that makes due."""
+"""What is known of objects, and what changes with them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from deploy.controller.backoff import Backoff
-from deploy.controller.graph import Graph
 from deploy.controller.kinds import Key
 from deploy.controller.ownership import differs
 from deploy.controller.store import Store, View, live
@@ -85,23 +84,6 @@ def test_a_view_notes_what_was_asked_also_where_nothing_was():
     assert view.live("Pod", "n", "p") is None
     assert view.found(("by", "x")) == []
     assert view.reads == {KEY, live(Key("Pod", "n", "p")), ("by", "x")}
-
-
-def test_a_unit_is_due_for_what_it_read_last():
-    graph = Graph()
-    graph.made("u", [("a",), ("b",)])
-    graph.touch([("c",)])
-    assert graph.due() == []
-    graph.made("u", [("b",), ("c",)])
-    graph.touch([("a",)])
-    assert graph.due() == []
-    graph.touch([("c",)])
-    assert graph.due() == ["u"]
-    graph.made("u", [])
-    graph.want("v")
-    assert graph.due() == ["v"]
-    graph.forget("v")
-    assert graph.due() == []
 
 
 @pytest.mark.parametrize(("failures", "seconds"), [(1, 1.0), (2, 2.0), (3, 4.0), (4, 5.0), (10_000, 5.0)])

@@ -26,7 +26,7 @@ def test_a_storage_that_cannot_be_used(capsys):
 
 def test_without_the_extra(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "limits", None)
-    for name in [name for name in sys.modules if name.startswith("deploy.demo.")]:
+    for name in [name for name in sys.modules if name.startswith(("deploy.demo.", "deploy.ratelimit"))]:
         if name != "deploy.demo.cli":
             monkeypatch.delitem(sys.modules, name)
 

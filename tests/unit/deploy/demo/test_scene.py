@@ -5,7 +5,8 @@ from __future__ import annotations
 import yaml
 
 from deploy.compose.files import PLACE
-from deploy.demo import budgets, scene
+from deploy.demo import scene
+from deploy.ratelimit import budgets
 from filter_config.load import decode
 
 

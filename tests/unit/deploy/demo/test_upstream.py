@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import subprocess
+import sys
+
 import httpx
 import openai
 import pytest
 
 from deploy.demo.upstream import Upstream, main
+from tests.support.children import child
 
 
 @pytest.fixture(scope="module")
@@ -138,4 +143,17 @@ def test_a_request_without_a_model(upstream):
 def test_a_port_that_is_taken(upstream, capfd):
     assert main(["--port", str(upstream.port)]) == 1
 
-    assert f"upstream: cannot listen on 127.0.0.1:{upstream.port}" in capfd.readouterr().err
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line == f"upstream: cannot listen on 127.0.0.1:{upstream.port}"
+    assert logging.getLogger("uvicorn").handlers == []
+
+
+def test_the_command_serves_until_it_is_told_to_stop():
+    command = [sys.executable, "-m", "deploy.demo.upstream", "--name", "alone", "--port", "0"]
+    with child(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        address = process.stdout.readline().removeprefix("upstream alone listens on ").strip()
+        models = httpx.get(f"http://{address}/v1/models", timeout=10, trust_env=False)
+        process.terminate()
+        process.wait(10)
+
+    assert models.status_code == 200

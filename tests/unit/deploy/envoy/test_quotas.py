@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploy.demo import budgets
 from deploy.envoy.model import (
     Charge,
     HeaderEqualsDescriptor,
@@ -14,6 +13,7 @@ from deploy.envoy.model import (
     StaticDescriptor,
 )
 from deploy.envoy.quotas import rule_quotas, service_document
+from deploy.ratelimit import budgets
 from filter_config.sources.faults import Faults
 from filter_config.sources.model import Bucket, Budget, ClientSelector, Quota
 from tests.support.neutral import HERE, backend, gateway, route, rule
@@ -144,6 +144,53 @@ def test_what_is_asked_and_what_is_paid_are_the_same_buckets():
 
     asked = [charge.descriptors[2:] for charge in found if not charge.done]
     assert asked == [charge.descriptors[2:] for charge in found if charge.done]
+
+
+SERVICE = StaticDescriptor(key="service_quota", value="true")
+SERVICE_PAID = Charge(descriptors=(SERVED[0], SERVICE), cost_key="service_quota_cost", done=True)
+ONE = StaticDescriptor(key="backend_name", value="ns/one")
+
+
+def test_a_service_has_one_bucket_for_its_models_without_a_quota():
+    assert charges(quota(model="", default=bucket()), backends=[backend(model_override="n")]) == (
+        Charge(descriptors=(ONE, SERVICE)),
+        SERVICE_PAID,
+    )
+
+
+def test_a_model_with_a_quota_does_not_draw_on_that_of_the_service():
+    given = quota(default=bucket()), quota(model="", default=bucket())
+
+    found = charges(*given, backends=[backend(model_override="m")])
+
+    assert [charge.descriptors for charge in found] == [asked_of("one"), SERVED]
+
+
+def test_whether_a_model_has_a_quota_is_asked_of_the_request_where_any_may_be():
+    given = quota(default=bucket()), quota(model="n", default=bucket()), quota(model="", default=bucket())
+
+    made, said = of_rule(*given, backends=[backend()])
+
+    assert said == []
+    is_ = '("x-ai-eg-model" in request.headers && request.headers["x-ai-eg-model"] == "{}")'.format
+    assert [(flag.header, flag.condition) for flag in made.flags] == [
+        ("x-ai-eg-quota-0", f"!{is_('m')} && !{is_('n')}"),
+    ]
+    noted = MetadataDescriptor(key="service_quota", metadata_key="quota_header:x-ai-eg-quota-0")
+    assert made.charges[-2:] == (Charge(descriptors=(ONE, noted)), SERVICE_PAID)
+
+
+def test_the_quota_of_another_service_says_nothing_of_this_one():
+    given = quota(backends=("ns/two",), default=bucket()), quota(model="", default=bucket())
+
+    assert charges(*given, backends=[backend()]) == (Charge(descriptors=(ONE, SERVICE)), SERVICE_PAID)
+
+
+def test_a_limit_that_cannot_be_counted_is_left_out_and_told():
+    made, said = of_rule(quota(bucket(RED, limit=2**32), default=bucket(limit=2**32)))
+
+    told = "a limit of 4294967296 is more than a rate limit service counts; the bucket is left out"
+    assert (made, said) == (None, [told, told])
 
 
 def test_a_selector_can_be_turned_round():
@@ -301,7 +348,7 @@ QUOTAS = st.builds(
     policy=st.just("ns/q"),
     origin=st.just(HERE),
     backends=st.lists(st.sampled_from(["ns/one", "ns/two"]), min_size=1, unique=True).map(tuple),
-    model=st.sampled_from(["m", "n"]),
+    model=st.sampled_from(["m", "n", ""]),
     buckets=st.lists(BUCKETS, max_size=3).map(tuple),
     default=st.none() | BUCKETS,
 )

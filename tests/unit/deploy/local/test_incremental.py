@@ -25,6 +25,7 @@ SELECTED = {"namespaces": {"from": "Selector", "selector": {"matchLabels": {"tea
 AZURE = {"clientID": "c", "tenantID": "t", "clientSecretRef": {"name": "k"}}
 BUCKET = {"limit": 10, "duration": "1h"}
 POOL = g.ref("p", group=g.INFERENCE, kind="InferencePool")
+HTTP_ROUTE = {"group": g.GATEWAY_API, "kind": "HTTPRoute"}
 TO_B = [{"group": g.AI, "kind": "AIServiceBackend", "name": "b"}]
 FROM_OUTSIDE = {"annotations": {"substitution.aigw.run/env/apiKey": "KEY", "substitution.aigw.run/env/other": "NO"}}
 ENVIRON = {"KEY": "from outside"}
@@ -52,6 +53,11 @@ def tls_policy(name: str, target: str, authority: str) -> dict[str, Any]:
     return g.resource(
         f"{g.GATEWAY_API}/v1", "BackendTLSPolicy", name, spec={"targetRefs": [ref], "validation": validation}
     )
+
+
+def without(value: dict[str, Any], name: str) -> dict[str, Any]:
+    """A policy that lacks what every one must have: nothing but its targets can be read."""
+    return {**value, "spec": {key: part for key, part in value["spec"].items() if key != name}}
 
 
 def authority(name: str, **data: str) -> dict[str, Any]:
@@ -126,9 +132,33 @@ FORMS: list[list[dict[str, Any]]] = [
     ],
     [g.resource(f"{g.INFERENCE}/v1", "InferencePool", "p", spec={"endpointPickerRef": {"name": "epp"}})],
     [aged(g.mcp(), 4), aged(g.mcp(path="/tools"), 4)],
-    [traffic("t1", "r", retry={"numRetries": 2}), traffic("t1", "gw", "Gateway", retry={"numRetries": 3})],
-    [traffic("t2", "s", rateLimit={"global": {"rules": [{"limit": {"requests": 5, "unit": "Minute"}}]}})],
-    [tls_policy("tp", "b", "ca"), tls_policy("tp", "c", "ca")],
+    [
+        traffic("t1", "r", retry={"numRetries": 2}),
+        traffic("t1", "gw", "Gateway", retry={"numRetries": 3}),
+        traffic("t1", "r", retry={"numRetries": -1}),
+        {**traffic("t1", "r"), "spec": {"targetRef": {**HTTP_ROUTE, "name": "r"}, "retry": {"numRetries": 4}}},
+        unreadable(traffic("t1", "r")),
+    ],
+    [
+        traffic("t2", "s", rateLimit={"global": {"rules": [{"limit": {"requests": 5, "unit": "Minute"}}]}}),
+        traffic("t2", "r", retry={"numRetries": 5}, rateLimit={"local": {}}),
+        {**traffic("t2", "r"), "spec": {"targetRef": {**HTTP_ROUTE, "name": "r"}, "retry": "none"}},
+        {**traffic("t2", "r"), "spec": "none"},
+    ],
+    [
+        tls_policy("tp", "b", "ca"),
+        tls_policy("tp", "c", "ca"),
+        tls_policy("tp", "b", ""),
+        without(tls_policy("tp", "b", "ca"), "validation"),
+        unreadable(tls_policy("tp", "c", "ca")),
+    ],
+    [
+        tls_policy("tq", "d", "ca"),
+        tls_policy("tq", "b", "ca"),
+        tls_policy("tq", "b", ""),
+        without(tls_policy("tq", "b", "ca"), "validation"),
+        nameless(without(tls_policy("tq", "c", "ca"), "validation")),
+    ],
     [authority("ca", **{"ca.crt": "pem"}), authority("ca", other="x")],
     [
         g.service(
@@ -223,6 +253,24 @@ def test_edits_one_by_one_give_what_all_resources_give_at_once(absent, steps, da
             state[which] = FORMS[which][form % len(FORMS[which])]
         both.check(list(state.values()), before=number % 3)
     both.check(data.draw(st.permutations(list(state.values()))))
+
+
+@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)], ids=["served first", "served last"])
+def test_of_two_documents_of_one_name_a_fault_is_told_at_the_one_that_it_is_about(order):
+    policies = [tls_policy("tp", "b", "ca"), unreadable(tls_policy("tp", "b", "ca"))][order]
+    resources = [
+        g.gateway(),
+        g.route("r", g.rule("b")),
+        *g.served("b"),
+        authority("ca", **{"ca.crt": "pem"}),
+        *policies,
+    ]
+
+    made = Both().check(resources)
+
+    line = 2 + 2 * resources.index(unreadable(tls_policy("tp", "b", "ca")))
+    about = [fault.origin.line for fault in made.faults if "gets no requests" in fault.message]
+    assert about == [line]
 
 
 def routes(count):

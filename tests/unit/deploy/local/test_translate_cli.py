@@ -8,8 +8,8 @@ import msgspec
 import pytest
 import yaml
 
-from deploy.demo import budgets
 from deploy.local import translate_cli
+from deploy.ratelimit import budgets
 from filter_config.bundle import read_bundle
 from tests.support.gateway_resources import AI, api_key, endpoint, gateway, quota, route, rule, secret, served, service
 

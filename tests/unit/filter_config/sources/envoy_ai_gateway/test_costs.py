@@ -176,18 +176,34 @@ def test_a_quota_charges_total_tokens_before_the_costs_of_the_route():
     ]
 
 
+def overridden(name: str, model: str):
+    return ref(name, modelNameOverride=model)
+
+
+# What is charged for the models m and n of the backend b.
 OVERRIDES = {
     "no override, any model": ([rule("b")], ["m", "n"]),
-    "an override": ([rule(ref("b", modelNameOverride="n"))], ["n"]),
-    "an override of another backend": ([rule("b", ref("c", modelNameOverride="m"))], ["m"]),
-    "no quota of the override": ([rule(ref("b", modelNameOverride="x"))], []),
+    "an override": ([rule(overridden("b", "n"))], ["n"]),
+    "no quota of the override": ([rule(overridden("b", "x"))], []),
+    "two overrides": ([rule(overridden("b", "m"), overridden("b", "n"))], ["m", "n"]),
+    "an override of another backend": ([rule("b", overridden("c", "m"))], ["m", "n"]),
+    "an override of another backend in another rule": ([rule("b"), rule(overridden("c", "x"))], ["m", "n"]),
+    "an override of the same backend in another rule": ([rule("b"), rule(overridden("b", "m"))], ["m", "n"]),
+    "an override that has no quota in another rule": ([rule("b"), rule(overridden("b", "x"))], ["m", "n"]),
+    "other overrides in two rules": ([rule(overridden("b", "x")), rule(overridden("b", "m"))], ["m"]),
 }
 
 
 @pytest.mark.parametrize(("rules", "expected"), OVERRIDES.values(), ids=OVERRIDES)
-def test_quotas_are_for_the_models_that_requests_are_sent_with(rules, expected):
+def test_quotas_are_for_the_models_that_a_backend_is_asked_for(rules, expected):
     result = quota_result(quotas("q", quota("m"), quota("n")), rules=rules)
     assert [model for _, model, _ in charged(result)] == expected
+
+
+def test_each_target_is_charged_for_its_own_models():
+    rules = [rule(overridden("b", "m")), rule(overridden("c", "n"))]
+    result = quota_result(quotas("q", quota("m"), quota("n"), targets=("b", "c")), rules=rules)
+    assert charged(result) == [("default/b", "m", "total_tokens"), ("default/c", "n", "total_tokens")]
 
 
 def test_only_targets_on_the_route_are_charged():
@@ -255,7 +271,75 @@ def test_quotas_are_carried_with_their_buckets():
     )
 
 
-def test_a_service_quota_is_not_charged_and_that_is_told():
-    result = quota_result(quotas("q", serviceQuota={"quota": {"limit": 1, "duration": "1h"}}))
-    assert charged(result) == []
-    assert faults(result) == ["warning QuotaPolicy default/q: spec.serviceQuota: is not charged, as in the peer"]
+# --- quotas of services ---
+
+
+def service_quota(limit: int = 7, **fields: str):
+    return {"quota": {"limit": limit, "duration": "1h"}, **fields}
+
+
+def charged_to_services(result) -> list[tuple[str, str, str]]:
+    costs = result.gateways[0].config.llm_request_costs
+    return [(entry.backend, entry.model, entry.cel) for entry in costs if entry.metadata_key == "service_quota_cost"]
+
+
+def test_a_service_quota_is_charged_for_every_model_but_those_with_their_own():
+    policy = quotas("q", quota("m", costExpression="2u"), serviceQuota=service_quota(costExpression="output_tokens"))
+    result = quota_result(policy)
+    assert faults(result) == []
+    assert charged(result) == [("default/b", "m", "2u")]
+    # The last one counts.
+    assert charged_to_services(result) == [("default/b", "", "output_tokens"), ("default/b", "m", "0u")]
+
+
+def test_a_service_quota_is_carried_for_the_models_without_a_name():
+    made = only(quota_result(quotas("q", quota("m"), serviceQuota=service_quota())))
+    model, service = made.model.routes[0].quotas
+    assert (model.model, service.model) == ("m", "")
+    assert (service.backends, service.buckets, service.default) == (("default/b",), (), Bucket(limit=7, unit="hour"))
+
+
+def test_of_two_service_quotas_the_first_policy_by_name_charges():
+    policies = [
+        quotas(name, serviceQuota=service_quota(costExpression=cel)) for name, cel in (("z", "2u"), ("a", "1u"))
+    ]
+    assert charged_to_services(quota_result(*policies)) == [("default/b", "", "1u")]
+
+
+UNCHARGED = {"a limit of 0 is none": ("b", 0), "another backend": ("c", 7)}
+
+
+@pytest.mark.parametrize(("target", "limit"), UNCHARGED.values(), ids=UNCHARGED)
+def test_a_service_quota_of_nothing_or_of_nobody_charges_nothing(target, limit):
+    result = quota_result(quotas("q", targets=[target], serviceQuota=service_quota(limit)))
+    assert (charged_to_services(result), only(result).model.routes[0].quotas) == ([], ())
+
+
+def test_the_key_of_service_quotas_is_reserved_where_there_are_any():
+    own = [cost("service_quota_cost", "InputToken"), cost("quota_cost", "InputToken")]
+    result = quota_result(quotas("q", serviceQuota=service_quota()), costs=own)
+    assert keys(result) == ["service_quota_cost", "quota_cost"]
+    (fault,) = faults(result)
+    assert fault.startswith("error AIGatewayRoute default/r: spec.llmRequestCosts[0].metadataKey: 'service_quota_cost'")
+
+
+TOO_MUCH = 2**32
+LIMITS = {
+    "a default": (quotas("q", quota(defaultBucket={"limit": TOO_MUCH, "duration": "1d"})), "quota.defaultBucket"),
+    "a bucket": (
+        quotas("q", quota(bucketRules=[{"quota": {"limit": TOO_MUCH, "duration": "1d"}}])),
+        "quota.bucketRules[0].quota",
+    ),
+    "a service": (quotas("q", quota(), serviceQuota=service_quota(TOO_MUCH)), "serviceQuota.quota"),
+}
+
+
+@pytest.mark.parametrize(("policy", "field"), LIMITS.values(), ids=LIMITS)
+def test_a_limit_of_more_than_32_bits_is_a_fault_of_its_policy(policy, field):
+    found = [text for text in faults(quota_result(policy)) if text.startswith("error QuotaPolicy default/q: ")]
+    assert any(f"{field}.limit: 4294967296 is more than a rate limit service counts" in text for text in found)
+
+
+def test_the_largest_limit_is_taken():
+    largest = {"limit": TOO_MUCH - 1, "duration": "1d"}
+    assert faults(quota_result(quotas("q", quota(defaultBucket=largest)))) == []

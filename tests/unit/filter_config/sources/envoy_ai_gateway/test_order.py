@@ -10,7 +10,20 @@ from hypothesis import strategies as st
 
 from filter_config.sources.envoy_ai_gateway import compile_texts
 from filter_config.sources.envoy_ai_gateway.documents import Text
-from tests.support.gateway_resources import api_key, compiled, faults, gateway, route, rule, secret, served, service
+from tests.support.gateway_resources import (
+    ENVOY_GATEWAY,
+    GATEWAY_API,
+    api_key,
+    compiled,
+    faults,
+    gateway,
+    resource,
+    route,
+    rule,
+    secret,
+    served,
+    service,
+)
 
 GOLDEN = Path(__file__).parents[4] / "golden" / "resources"
 EXAMPLES = {case.name: (case / "resources.yaml").read_bytes().split(b"---\n") for case in GOLDEN.iterdir()}
@@ -64,6 +77,15 @@ def test_of_two_documents_that_contradict_each_other_none_is_used():
         f"error AIServiceBackend default/b: : {said}"
     ]
     assert [backend.name for backend in result.gateways[0].config.backends] == ["default/c/route/r/rule/0/ref/1"]
+
+
+def test_of_two_policies_that_cannot_be_read_the_same_one_is_told_in_any_order():
+    targets = {"targetRefs": [{"group": ENVOY_GATEWAY, "kind": "Backend", "name": "b"}]}
+    policies = [resource(f"{GATEWAY_API}/v1", "BackendTLSPolicy", name, spec=targets) for name in ("a", "z")]
+    resources = [gateway(), route("r", rule("b")), *served("b")]
+    said = "warning BackendTLSPolicy default/z: : Backend default/b gets no requests while its TLS policy has faults"
+    for order in (policies, policies[::-1]):
+        assert said in faults(compiled(*resources, *order))
 
 
 def test_unchanged_input_gives_an_unchanged_document_and_changed_input_another_id():

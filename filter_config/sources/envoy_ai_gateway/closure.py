@@ -1,27 +1,23 @@
 """What one route is compiled from: the documents that it leads to, and no others.
 
-A route compiled with its closure is what it is among all documents. That is what makes an edit cheap among thousands of
-routes, and a test compares both. NB: a resource that the compiler comes to read has to be added here.
-
-``deploy.controller.closure`` is the same for a cluster, where certificates, TLS and retries are Envoy Gateway's.
+A route compiled with its closure is what it is among all documents. That is what makes a change cheap among thousands
+of routes, and tests compare both. NB: a resource that the compiler comes to read has to be added here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from operator import is_
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
-from deploy.local import marks
-from deploy.local.marks import Key, Mark
-from deploy.local.reading import Judging
+from filter_config.sources.envoy_ai_gateway import marks
 from filter_config.sources.envoy_ai_gateway.compile_backends import target_of
 from filter_config.sources.envoy_ai_gateway.compile_gateways import CONFIG_ANNOTATION
 from filter_config.sources.envoy_ai_gateway.documents import Document
-from filter_config.sources.envoy_ai_gateway.fields import ParentReference, SecretReference
+from filter_config.sources.envoy_ai_gateway.fields import SecretReference
 from filter_config.sources.envoy_ai_gateway.kubernetes import Backend, BackendTLSPolicy, Gateway, LocalReference
+from filter_config.sources.envoy_ai_gateway.marks import Key
 from filter_config.sources.envoy_ai_gateway.mcp_resources import MCPRoute
 from filter_config.sources.envoy_ai_gateway.resources import (
     AIGatewayRoute,
@@ -31,101 +27,68 @@ from filter_config.sources.envoy_ai_gateway.resources import (
     RouteBackendRef,
 )
 from filter_config.sources.envoy_ai_gateway.secrets import generated_name
+from filter_config.sources.graph import Mark
 
 Documents: TypeAlias = Sequence[Document]
+"""The documents of a key; more than one contradict each other."""
 
 
-class Library:
-    """Documents as they are now, by their keys and marks. Several of one key contradict each other."""
-
-    def __init__(self, judging: Judging) -> None:
-        self.judging = judging
-        self._documents: dict[Key, Documents] = {}
-        self._marks: dict[Key, frozenset[Mark]] = {}
-        self._marked: dict[Mark, dict[Key, None]] = {}
-
-    def become(self, documents: dict[Key, Documents]) -> set[Mark]:
-        """Takes all documents in the place of those before; gives what has changed."""
-        before, self._documents = self._documents, documents
-        changed = [key for key, there in documents.items() if _differ(before.get(key, ()), there)]
-        gone = before.keys() - documents.keys()
-        return {mark for key in (*changed, *gone) for mark in self._mark(key, documents.get(key, ()))}
+class Finder(Protocol):
+    """Where documents are found. What is asked for and not there is part of the answer: its coming changes it."""
 
     def documents(self, key: Key) -> Documents:
-        """The documents of a key."""
-        return self._documents.get(key, ())
+        """The documents of a key; empty: it is not there."""
 
-    def found(self, mark: Mark) -> tuple[Key, ...]:
-        """The keys with a mark."""
-        return tuple(self._marked.get(mark, ()))
+    def found(self, mark: Mark) -> Iterable[Key]:
+        """The keys of the documents with a mark."""
 
-    def _mark(self, key: Key, documents: Documents) -> set[Mark]:
-        """Finds a key by the marks of its documents from now on; gives what has changed."""
-        old = self._marks.pop(key, frozenset())
-        new = frozenset(mark for document in documents for mark in self.judging.facts(document).marks)
-        if new:
-            self._marks[key] = new
-        for mark in old - new:
-            found = self._marked[mark]
-            del found[key]
-            if not found:
-                del self._marked[mark]
-        for mark in new - old:
-            self._marked.setdefault(mark, {})[key] = None
-        return {key, *old, *new}
+    def resource(self, document: Document) -> msgspec.Struct | None:
+        """A document as far as it can be read, valid or not; None: not at all."""
 
 
-def _differ(before: Documents, after: Documents) -> bool:
-    """Whether the values are others."""
-    if len(before) != len(after):
-        return True
-    # Documents that have not moved are the very same.
-    return not all(map(is_, before, after)) and not all(
-        _is_same(one.value, other.value) for one, other in zip(before, after, strict=True)
-    )
+def closure_of(route: Key, finder: Finder) -> dict[Key, Documents]:
+    """The documents of a route; empty when there is none of that key."""
+    walk = _Walk(finder)
+    walk.begin(route)
+    return walk.documents
 
 
-def _is_same(one: object, other: object) -> bool:
-    """Whether values are equal and of the same types, which ``1`` and ``true`` are not."""
-    return one is other or repr(one) == repr(other)
+def gateways_of(route: AIGatewayRoute | MCPRoute, namespace: str) -> list[Key]:
+    """The Gateways that a route of a namespace names, by their places in ``spec.parentRefs``."""
+    return [Key("Gateway", ref.namespace or namespace, ref.name) for ref in route.spec.parent_refs]
 
 
-class Closure:
-    """Collects the documents of one route.
+class _Walk:
+    """Collects documents."""
 
-    Attributes:
-        documents: what was found.
-        reads: what was asked for, found or not.
-    """
-
-    def __init__(self, library: Library, key: Key) -> None:
-        self._library = library
+    def __init__(self, finder: Finder) -> None:
+        self._finder = finder
         self.documents: dict[Key, Documents] = {}
-        self.reads: set[Mark] = set()
+
+    def begin(self, key: Key) -> None:
+        """Follows everything that a route refers to."""
         for route in self._take(*key):
             match route:
-                case AIGatewayRoute(spec=spec):
-                    self._parents(spec.parent_refs, key.namespace)
+                case AIGatewayRoute():
+                    self._parents(gateways_of(route, key.namespace), key.namespace)
                     self._all(marks.traffic_for(key.namespace, "HTTPRoute", key.name))
-                    for rule in spec.rules:
+                    for rule in route.spec.rules:
                         for ref in rule.backend_refs:
                             self._backend(ref, key.namespace)
-                case MCPRoute(spec=spec):
-                    self._parents(spec.parent_refs, key.namespace)
+                case MCPRoute():
+                    self._parents(gateways_of(route, key.namespace), key.namespace)
 
     def _take(self, kind: str, namespace: str, name: str) -> list[msgspec.Struct]:
-        """Takes the documents of a key; gives the resources as far as they can be read, valid or not."""
+        """Takes the documents of a key; gives the resources."""
         key = Key(kind, namespace, name)
-        self.reads.add(key)
-        found = self._library.documents(key)
+        found = self._finder.documents(key)
         if found:
             self.documents[key] = found
-        judged = [self._library.judging.facts(document).judged for document in found]
-        return [each.value for each in judged if each is not None and each.value is not None]
+        resources = [self._finder.resource(document) for document in found]
+        return [resource for resource in resources if resource is not None]
 
     def _all(self, mark: Mark) -> list[tuple[Key, msgspec.Struct]]:
-        self.reads.add(mark)
-        return [(key, resource) for key in self._library.found(mark) for resource in self._take(*key)]
+        return [(key, resource) for key in self._finder.found(mark) for resource in self._take(*key)]
 
     def _grants(self, from_namespace: str, to_namespace: str) -> None:
         if from_namespace != to_namespace:
@@ -133,14 +96,13 @@ class Closure:
 
     # --- gateways ---
 
-    def _parents(self, refs: tuple[ParentReference, ...], namespace: str) -> None:
+    def _parents(self, gateways: Iterable[Key], namespace: str) -> None:
         self._take("Namespace", "", namespace)
-        for ref in refs:
-            where = ref.namespace or namespace
-            self._all(marks.traffic_for(where, "Gateway", ref.name))
-            for gateway in self._take("Gateway", where, ref.name):
+        for key in gateways:
+            self._all(marks.traffic_for(key.namespace, key.kind, key.name))
+            for gateway in self._take(*key):
                 if isinstance(gateway, Gateway):
-                    self._gateway(gateway, where)
+                    self._gateway(gateway, key.namespace)
 
     def _gateway(self, gateway: Gateway, namespace: str) -> None:
         config = gateway.metadata.annotations.get(CONFIG_ANNOTATION)

@@ -8,16 +8,12 @@ have been spent.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import re
-import signal
-import sys
 import threading
 import time
 from collections import deque
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -26,18 +22,14 @@ from limits.aio.strategies import FixedWindowRateLimiter
 from limits.errors import ConfigurationError
 from limits.storage import storage_from_string
 
-from deploy.demo import budgets
-from deploy.local.options import Parser
 from protos import rate_limit_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from limits import RateLimitItem
     from limits.aio.storage import Storage
     from redis.asyncio import ConnectionPool
 
-    from deploy.demo.budgets import Budgets, Entries
+    from deploy.ratelimit.budgets import Budgets, Entries
 
 SERVICE: Final = "envoy.service.ratelimit.v3.RateLimitService"
 MEMORY: Final = "memory://"
@@ -214,35 +206,6 @@ async def start_server(limiter: RateLimiter, address: str) -> tuple[grpc.aio.Ser
     return server, port
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """``python -m deploy.demo.ratelimit``: the service alone, until SIGTERM or Ctrl-C."""
-    parser = Parser(prog="python -m deploy.demo.ratelimit", description="A small rate limit service.")
-    parser.add_argument("--config", type=Path, required=True, help="budgets, in the format of envoyproxy/ratelimit")
-    parser.add_argument("--address", default="127.0.0.1:8081", help="where to listen (default %(default)s)")
-    parser.add_argument("--redis-url", default=MEMORY, help="keep the budgets in Redis: redis://host:port/db")
-    arguments = parser.parse_args(argv)
-    try:
-        limiter = RateLimiter(budgets.load(arguments.config), storage_url=arguments.redis_url)
-        asyncio.run(_serve_until_signal(limiter, arguments.address))
-    except (OSError, budgets.BudgetsInvalid, StorageUnusable) as error:
-        print(f"ratelimit: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-async def _serve_until_signal(limiter: RateLimiter, address: str) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with contextlib.suppress(NotImplementedError):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await limiter.open()
-    server, port = await start_server(limiter, address)
-    print(f"rate limit service is ready on port {port}", flush=True)
-    await stop.wait()
-    await server.stop(grace=1.0)
-    await limiter.close()
-
-
 class _Storage:
     """A storage of the ``limits`` library, and the Redis connections that it leaves to us to close.
 
@@ -256,7 +219,7 @@ class _Storage:
             self.of_limits: Storage = storage_from_string(f"async+{MEMORY}")
             return
         self._where = _redis_address(url)
-        from redis.asyncio import ConnectionPool  # noqa: PLC0415 - most demos keep their budgets in memory
+        from redis.asyncio import ConnectionPool  # noqa: PLC0415 - most keep their budgets in memory
 
         try:
             self._pool = ConnectionPool.from_url(url)
@@ -294,7 +257,3 @@ def _redis_address(url: str) -> str:
 def _wire(limit: RateLimitItem) -> pb.RateLimitResponse.RateLimit:
     # The library's names of the units are the protocol's, in lower case.
     return pb.RateLimitResponse.RateLimit(requests_per_unit=limit.amount, unit=limit.GRANULARITY.name.upper())
-
-
-if __name__ == "__main__":
-    sys.exit(main())

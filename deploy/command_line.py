@@ -1,4 +1,4 @@
-"""The command lines of this package: what is wrong with one is said in a single line, where it is typed."""
+"""The command lines of these packages: what is wrong with one is said in a single line, where it is typed."""
 
 from __future__ import annotations
 

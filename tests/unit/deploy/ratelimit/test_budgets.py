@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.demo import budgets
-from deploy.demo.budgets import BudgetsInvalid
+from deploy.ratelimit import budgets
+from deploy.ratelimit.budgets import BudgetsInvalid
 
 
 def limit(amount, unit="hour"):

@@ -1,6 +1,6 @@
 """Which budget a descriptor draws from: the file format of envoyproxy/ratelimit, as far as token budgets need it.
 
-The same file configures this package's small service and the real one in ``deploy/compose``.
+The same file configures this package's small service and the real one, as in ``deploy/compose``.
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ import sys
 import grpc
 import pytest
 
-from deploy.demo import budgets
-from deploy.demo.ratelimit import SERVICE, RateLimiter, RateLimitServer, StorageUnusable, main
+from deploy.ratelimit import budgets
+from deploy.ratelimit.__main__ import main
+from deploy.ratelimit.service import SERVICE, RateLimiter, RateLimitServer, StorageUnusable
 from protos import rate_limit_pb2 as pb
 from tests.support.children import child
 
@@ -204,7 +205,7 @@ def test_the_command_says_in_one_line_what_is_wrong(tmp_path, capsys):
 def test_the_command_serves_until_it_is_told_to_stop(tmp_path):
     path = tmp_path / "budgets.yaml"
     path.write_text("domain: llm\ndescriptors: []\n")
-    command = [sys.executable, "-m", "deploy.demo.ratelimit", "--config", str(path), "--address", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "deploy.ratelimit", "--config", str(path), "--address", "127.0.0.1:0"]
 
     with child(command, stdout=subprocess.PIPE, text=True) as process:
         said = process.stdout.readline()
