@@ -34,10 +34,12 @@ check: $(VENV)/.dev ## format, lint, types, import contracts, generated files
 	$(BIN)/python protos/generate.py --check
 	$(BIN)/python -m filter_config.schema --check
 	$(BIN)/python -m extproc.settings | diff docs/reference/flags.md -
+	$(BIN)/python -m deploy.controller.flags | diff docs/reference/controller-flags.md -
 	$(BIN)/python -m extproc.translate.chat.matrix | diff docs/reference/chat-backends.md -
 	$(BIN)/python -m extproc.translate.matrix | diff docs/reference/endpoints.md -
 	$(BIN)/python -m deploy.compose --check
 	$(BIN)/python -m deploy.grafana --check
+	$(BIN)/python -m deploy.kubernetes --check
 
 style: $(VENV)/.dev ## rewrite what the formatter and the linter can mend
 	$(BIN)/ruff format .
@@ -50,10 +52,12 @@ golden: $(VENV)/.dev ## rewrite generated and golden files from today's code
 	$(BIN)/python protos/generate.py
 	$(BIN)/python -m filter_config.schema
 	$(BIN)/python -m extproc.settings > docs/reference/flags.md
+	$(BIN)/python -m deploy.controller.flags > docs/reference/controller-flags.md
 	$(BIN)/python -m extproc.translate.chat.matrix > docs/reference/chat-backends.md
 	$(BIN)/python -m extproc.translate.matrix > docs/reference/endpoints.md
 	$(BIN)/python -m deploy.compose
 	$(BIN)/python -m deploy.grafana
+	$(BIN)/python -m deploy.kubernetes
 	$(BIN)/python -m pytest -q tests/unit/exchange/test_golden.py tests/unit/translate tests/unit/filter_config/sources \
 		tests/unit/telemetry/tracing/test_golden_spans.py --update-golden
 

@@ -1,4 +1,4 @@
-"""The command ``extproc``: serve, run, translate, explain, check, schema, demo, version, help.
+"""The command ``extproc``: serve, run, translate, explain, check, schema, controller, demo, version, help.
 
 ``extproc`` followed by a flag, or by nothing, serves, so that it can stand in for the peer's binary. An error is one
 line that says what is wrong; nobody is shown a traceback.
@@ -36,6 +36,8 @@ Usage:
                             say what would become of a request there: route, backends, what each would get, costs
   extproc check FILE...     say everything that is wrong with filter configs; with --credentials, try their credentials
   extproc schema            print the JSON Schema of the filter config, for editors
+  extproc controller [flags]
+                            run the control plane in a Kubernetes cluster; `extproc controller -h` lists the flags
   extproc demo [--once]     run a real Envoy, this processor and stand-in upstreams on this machine
   extproc version           print the version
   extproc help              print this text
@@ -83,10 +85,7 @@ def _serve(argv: Sequence[str]) -> int:
 
 
 def _run(settings: Settings, environ: Mapping[str, str]) -> int:
-    # Both are read when gRPC is imported. Its fork handlers are for children that go on using gRPC, ours never do;
-    # and it writes its own log lines past our format.
-    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    _quiet_grpc()
     import structlog  # noqa: PLC0415
 
     from extproc import app  # noqa: PLC0415
@@ -101,6 +100,13 @@ def _run(settings: Settings, environ: Mapping[str, str]) -> int:
         structlog.get_logger(__name__).error("the processor failed", exc_info=error)
         return _fatal(f"internal error: {type(error).__name__}: {error}")
     return OK
+
+
+def _quiet_grpc() -> None:
+    # Both are read when gRPC is imported. Its fork handlers are for children that go on using gRPC, ours never do;
+    # and it writes its own log lines past our format.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -166,6 +172,18 @@ def _explain(argv: Sequence[str]) -> int:
     return explain(argv)
 
 
+def _controller(argv: Sequence[str]) -> int:
+    _quiet_grpc()
+    from extproc.telemetry import logs  # noqa: PLC0415 - each command loads its own
+    from extproc.telemetry.levels import parse_level  # noqa: PLC0415
+
+    try:
+        from deploy.controller.command import main as controller  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        return _missing("controller", error, "kubernetes")
+    return controller(argv, os.environ, lambda level, style: logs.configure(parse_level(level), style))
+
+
 def _demo(argv: Sequence[str]) -> int:
     try:
         from deploy.demo.cli import main as demo  # noqa: PLC0415
@@ -174,9 +192,9 @@ def _demo(argv: Sequence[str]) -> int:
     return demo(argv)
 
 
-def _missing(command: str, error: ModuleNotFoundError) -> int:
+def _missing(command: str, error: ModuleNotFoundError, extra: str = "demo") -> int:
     missing = error.name or "a package"
-    return _usage(f"{command} needs {missing}; install the extra: pip install 'envoy-llm-extproc[demo]'", FAILED)
+    return _usage(f"{command} needs {missing}; install the extra: pip install 'envoy-llm-extproc[{extra}]'", FAILED)
 
 
 def _version(argv: Sequence[str]) -> int:
@@ -209,6 +227,7 @@ _COMMANDS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "explain": _explain,
     "check": _check,
     "schema": _schema,
+    "controller": _controller,
     "demo": _demo,
     "version": _version,
     "help": _help,

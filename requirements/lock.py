@@ -1,8 +1,8 @@
 """Resolve the pinned, hashed requirement files from ``pyproject.toml``.
 
-One file per use: ``runtime`` (what runs in the image), ``build`` (what builds the project, and does not run), ``demo``
-(``make demo``) and ``dev`` (tests and checks). The resolution is universal, so the same file serves every supported
-Python and platform, and names no index.
+One file per use: ``runtime`` (what runs in the image, as a processor or as a controller), ``build`` (what builds the
+project, and does not run), ``demo`` (``make demo``) and ``dev`` (tests and checks). The resolution is universal, so the
+same file serves every supported Python and platform, and names no index.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROOT = HERE.parent
 FILES: dict[str, list[str]] = {
     "dev.txt": ["pyproject.toml", "--all-extras", "--group", "build", "--group", "test", "--group", "check"],
     "demo.txt": ["pyproject.toml", "--extra", "demo", "--group", "build"],
-    "runtime.txt": ["pyproject.toml"],
+    "runtime.txt": ["pyproject.toml", *(f"--extra={extra}" for extra in ("aws", "gcp", "otel", "kubernetes"))],
     # The build backend: with it pinned, installing the project needs no build isolation.
     "build.txt": ["--group", "build"],
 }

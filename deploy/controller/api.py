@@ -6,10 +6,11 @@ field.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import httpx2
 import msgspec
@@ -29,6 +30,11 @@ _MERGE: Final = "application/merge-patch+json"
 # A watch without anything to tell sends a bookmark about once a minute; longer silence is a connection that is dead.
 _WATCH_SILENCE: Final = 330.0
 _WATCH_SECONDS: Final = 300
+
+_DEEPEST: Final = 200
+_NESTING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+
+T = TypeVar("T")
 
 
 class _ListMeta(msgspec.Struct):
@@ -88,8 +94,7 @@ class KubeApi:
         params = {"limit": str(PAGE), **_selectors(kind)}
         if after:
             params["continue"] = after
-        body = await self._send("GET", kind.path(namespace), params=params)
-        found = msgspec.json.decode(body, type=_List)
+        found = _read(await self._send("GET", kind.path(namespace), params=params), _List)
         return Page(items=found.items, resource_version=found.metadata.resource_version, next=found.metadata.next)
 
     async def get(self, kind: Kind, key: Key) -> Object:
@@ -99,7 +104,7 @@ class KubeApi:
             ApiFailed: 404 when there is none.
             ServerUnreachable: there was no answer.
         """
-        return _decoded(await self._send("GET", kind.path(key.namespace, key.name)))
+        return _object(await self._send("GET", kind.path(key.namespace, key.name)))
 
     @asynccontextmanager
     async def watch(self, kind: Kind, namespace: str, since: str) -> AsyncIterator[AsyncIterator[WatchEvent]]:
@@ -143,7 +148,7 @@ class KubeApi:
     async def apply(self, kind: Kind, value: Object) -> Object:
         """Server-side apply: the fields of ``value`` become ours, those that were ours and are not there go."""
         metadata = value["metadata"]
-        return _decoded(
+        return _object(
             await self._send(
                 "PATCH",
                 kind.path(metadata.get("namespace") or "", metadata["name"]),
@@ -155,7 +160,7 @@ class KubeApi:
 
     async def patch(self, kind: Kind, key: Key, patch: Object, *, subresource: str = "") -> Object:
         """A JSON merge patch (RFC 7396) of an object, or of its status."""
-        return _decoded(
+        return _object(
             await self._send(
                 "PATCH",
                 kind.path(key.namespace, key.name, subresource),
@@ -167,11 +172,11 @@ class KubeApi:
 
     async def create(self, kind: Kind, value: Object) -> Object:
         """A new object; 409 when there is one of that name."""
-        return _decoded(await self._send("POST", kind.path(value["metadata"].get("namespace") or ""), body=value))
+        return _object(await self._send("POST", kind.path(value["metadata"].get("namespace") or ""), body=value))
 
     async def replace(self, kind: Kind, key: Key, value: Object) -> Object:
         """An object in place of the one whose resource version it has; 409 when that has changed."""
-        return _decoded(await self._send("PUT", kind.path(key.namespace, key.name), body=value))
+        return _object(await self._send("PUT", kind.path(key.namespace, key.name), body=value))
 
     async def delete(self, kind: Kind, key: Key, *, uid: str = "") -> None:
         """Deletes an object, when ``uid`` is given that one only and not a later one of the same name."""
@@ -209,14 +214,9 @@ def _selectors(kind: Kind) -> dict[str, str]:
 
 
 async def _events(response: httpx2.Response) -> AsyncIterator[WatchEvent]:
-    async for line in response.aiter_lines():
-        if not line:
-            continue
-        try:
-            event = msgspec.json.decode(line, type=WatchEvent)
-        except msgspec.DecodeError as error:
-            # The connection ended within a line.
-            raise ServerUnreachable(f"a line of the watch is cut: {error}") from error
+    async for line in _lines(response):
+        # A line that cannot be read is one within which the connection ended.
+        event = _read(line, WatchEvent)
         if event.type == "ERROR":
             raise ApiFailed(
                 int(event.object.get("code") or 500),
@@ -226,16 +226,69 @@ async def _events(response: httpx2.Response) -> AsyncIterator[WatchEvent]:
         yield event
 
 
+async def _lines(response: httpx2.Response) -> AsyncIterator[bytes]:
+    """The lines of an answer. NB: the client's own ends one at U+0085 as well, which texts of users may have."""
+    rest = b""
+    async for chunk in response.aiter_bytes():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line:
+                yield line
+    if rest:
+        yield rest
+
+
 def _decoded(body: bytes) -> Object:
-    value: Object = msgspec.json.decode(body, type=dict[str, Any])
+    value: Object = _read(body, dict[str, Any])
     return value
+
+
+def _object(body: bytes) -> Object:
+    value = _decoded(body)
+    if not isinstance(value.get("metadata"), dict):
+        raise ServerUnreachable("an answer is no object")
+    return value
+
+
+def _read(body: bytes, kind: type[T]) -> T:
+    """An answer.
+
+    Raises:
+        ServerUnreachable: it is not whole, or is something else, such as the page of a proxy.
+    """
+    try:
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except RecursionError:
+            return msgspec.json.decode(_shallow(body), type=kind)
+    except msgspec.DecodeError as error:
+        raise ServerUnreachable(f"an answer cannot be read: {error}") from error
+
+
+def _shallow(body: bytes) -> bytes:
+    """JSON with null for what is nested more deeply than anything that makes sense.
+
+    The API server takes ten thousand levels where a schema leaves a field open: one object must not keep all others of
+    its kind from being read.
+    """
+    kept, begin, depth = [], 0, 0
+    for token in _NESTING.finditer(body):
+        if token[0] in (b"{", b"["):
+            depth += 1
+            if depth == _DEEPEST + 1:
+                kept += [body[begin : token.start()], b"null"]
+        elif token[0] in (b"}", b"]"):
+            if depth == _DEEPEST + 1:
+                begin = token.end()
+            depth -= 1
+    return b"".join((*kept, body[begin:]))
 
 
 def _failure(response: httpx2.Response) -> ApiFailed:
     """What a refusal says: a Status of Kubernetes, or the page of something in between."""
     try:
         status = _decoded(response.content)
-    except msgspec.DecodeError:
+    except ServerUnreachable:
         status = {}
     wait = response.headers.get("Retry-After", "")
     return ApiFailed(

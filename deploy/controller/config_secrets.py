@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from deploy.controller.assemble import Assembled
@@ -62,10 +63,10 @@ def objects(gateway: Key, namespaces: Sequence[str], config: Assembled, version:
     index = _index(config, parts, names.parts, version)
     for namespace in namespaces:
         for name, part in zip(names.parts, parts, strict=False):
-            yield _secret(gateway, namespace, name, PART_KEY, part)
-        yield _secret(gateway, namespace, names.index, INDEX_NAME, index)
+            yield secret(gateway, namespace, name, {PART_KEY: part})
+        yield secret(gateway, namespace, names.index, {INDEX_NAME: index})
         if names.legacy and len(payload) <= MAX_LEGACY_BYTES:
-            yield _secret(gateway, namespace, names.legacy, LEGACY_KEY, payload)
+            yield secret(gateway, namespace, names.legacy, {LEGACY_KEY: payload})
 
 
 def _index(config: Assembled, parts: Sequence[bytes], names: Sequence[str], version: str) -> bytes:
@@ -82,7 +83,8 @@ def _index(config: Assembled, parts: Sequence[bytes], names: Sequence[str], vers
     )
 
 
-def _secret(gateway: Key, namespace: str, name: str, key: str, content: bytes) -> Object:
+def secret(gateway: Key, namespace: str, name: str, content: Mapping[str, bytes]) -> Object:
+    """A Secret of a Gateway, which says so."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -93,7 +95,7 @@ def _secret(gateway: Key, namespace: str, name: str, key: str, content: bytes) -
             "annotations": {GATEWAY_ANNOTATION: f"{gateway.namespace}/{gateway.name}"},
         },
         "type": "Opaque",
-        "data": {key: base64.b64encode(content).decode()},
+        "data": {key: base64.b64encode(value).decode() for key, value in content.items()},
     }
 
 
@@ -106,7 +108,7 @@ def settle(view: View, gateway: Key, wanted: Iterable[Object], made: Iterable[En
         key = key_of(value)
         keys.add(key)
         found = view.live(*key)
-        if found is not None and not _may_take(found, gateway, next(iter(value["data"]))):
+        if found is not None and not _may_take(found, gateway, value["data"].keys()):
             refused.append(f"{key} is there and belongs to somebody else")
         elif found is None or (not found.is_deleting and differs(value, found.value)):
             writes.append(Apply(value=value))
@@ -119,7 +121,7 @@ def settle(view: View, gateway: Key, wanted: Iterable[Object], made: Iterable[En
     return writes, refused
 
 
-def _may_take(found: Entry, gateway: Key, key: str) -> bool:
+def _may_take(found: Entry, gateway: Key, keys: AbstractSet[str]) -> bool:
     """Whether a Secret is ours, or the peer's, which tells nothing of itself but its name and its only key.
 
     The name of the single Secret may be that of another Gateway's too, and of anybody's.
@@ -127,7 +129,7 @@ def _may_take(found: Entry, gateway: Key, key: str) -> bool:
     labels = found.metadata.get("labels") or {}
     if CONFIG_LABEL in labels:
         return gateway_of(found) == gateway
-    return set(found.value.get("data") or {}) <= {key}
+    return set(found.value.get("data") or {}) <= keys
 
 
 def _peers(view: View, gateway: Key, wanted: set[Key]) -> Iterator[Entry]:

@@ -44,7 +44,8 @@ class Controller:
         server: where it writes.
         cache: what it sees.
         leads: whether this replica writes at the moment.
-        gateways: called in the loop's thread with the models of all gateways, whenever one has changed.
+        gateways: called in the loop's thread with the models of all gateways, on every replica: when everything was
+            compiled for the first time, and whenever one has changed.
     """
 
     def __init__(
@@ -146,12 +147,16 @@ class Controller:
         plans = await asyncio.to_thread(
             self._plan, changes, results, told, due=due, writing=writing, again=again, leads=leads
         )
-        self.ready.set()
         self.metrics.passes.observe(time.monotonic() - begin)
         self._publish()
+        # Last: who looks at it then asks for what was published, perhaps in another thread.
+        self.ready.set()
         if self._leads():
             for plan in plans:
                 self._begin(plan)
+        elif leads:
+            # Its time was over meanwhile, and these plans come to nothing. If it leads again, they are made again.
+            self._led = False
 
     def _plan(
         self,
@@ -187,7 +192,8 @@ class Controller:
 
     def _publish(self) -> None:
         models = self.planner.gateways()
-        if self._gateways is not None and not _same(models, self._models):
+        # The first time also when there are none: who gives them on may begin to when all are known.
+        if self._gateways is not None and not (self.ready.is_set() and _same(models, self._models)):
             self._gateways(models)
         self._models = models
         self.metrics.gateways.set(len(models))

@@ -273,7 +273,7 @@ def _lifetime(given: object) -> float:
 def _moment(given: object, url: str) -> datetime:
     try:
         return datetime.fromisoformat(str(given)).astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise RotationFailed(f"{urlsplit(url).netloc} does not tell when its credential expires") from None
 
 

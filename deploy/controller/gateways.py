@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from deploy.controller import config_secrets, indexes, rollout
+from deploy.controller import config_secrets, indexes, rollout, seeds
 from deploy.controller.assemble import Assembled
 from deploy.controller.closure import is_ours
 from deploy.controller.config_secrets import TooLarge
 from deploy.controller.judging import Judging
-from deploy.controller.kinds import Key
+from deploy.controller.kinds import Key, Object
 from deploy.controller.options import ControllerOptions
 from deploy.controller.store import Entry, View
 from deploy.controller.writes import Plan, Write
@@ -23,11 +23,15 @@ def plan(view: View, judging: Judging, options: ControllerOptions, key: Key, ass
     made = view.found_live(indexes.secrets_of(config_secrets.digest_of(key.namespace, key.name)))
     serving = entry is not None and not entry.is_deleting and is_ours(view, entry, options.controller)
     config = assembled if serving else None
+    mcp = bool(view.found(indexes.routes_of("MCPRoute", key.namespace, key.name)))
     problems: list[str] = []
     writes: list[Write] = []
     try:
         places = rollout.namespaces(pods, workloads) or [_predicted(view, options, key)]
-        wanted = [] if config is None else list(config_secrets.objects(key, places, config, options.version))
+        wanted: list[Object] = []
+        if config is not None:
+            wanted += config_secrets.objects(key, places, config, options.version)
+            wanted += seeds.objects(key, places, options.mcp_seeds, pods, mcp=mcp)
         writes, problems = config_secrets.settle(view, key, wanted, made)
     except TooLarge as error:
         # What is there stays: an older config is better than none.
@@ -41,7 +45,7 @@ def plan(view: View, judging: Judging, options: ControllerOptions, key: Key, ass
             workloads,
             uuid=config.uuid if config is not None else "",
             container=container(view, judging, entry),
-            mcp=bool(view.found(indexes.routes_of("MCPRoute", key.namespace, key.name))),
+            mcp=mcp,
         )
     if outcome.problem:
         problems.append(outcome.problem)

@@ -195,11 +195,16 @@ class Elector:
         step = self._election.step(lease, asked_at, datetime.now(tz=UTC))
         match step.act:
             case "create":
-                self._election.written(await self._server.create(LEASE, step.value), asked_at)
+                self._written(await self._server.create(LEASE, step.value), asked_at)
             case "replace":
-                self._election.written(await self._server.replace(LEASE, self._election.key, step.value), asked_at)
+                self._written(await self._server.replace(LEASE, self._election.key, step.value), asked_at)
             case "wait":
                 pass
+
+    def _written(self, lease: Object, asked_at: float) -> None:
+        # First, as its time may have been over meanwhile: who leads again has to know that it did not.
+        self._tell()
+        self._election.written(lease, asked_at)
 
     def _tell(self) -> None:
         leads = self.is_leading

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from deploy.controller.closure import CONTROLLER
 from deploy.injector.options import SidecarOptions
 from filter_config.load import DEVELOPMENT_VERSION
+from filter_config.redact import Secret
 
 LEASE_NAME: Final = "envoy-ai-gateway-controller"
 """Id of the leader election; the peer's, so that the two never lead at the same time."""
@@ -19,6 +21,7 @@ class ControllerOptions:
 
     Attributes:
         sidecar: how the webhook injects; None: nobody injects, and no workload is rolled.
+        mcp_seeds: seeds of MCP sessions by their keys in Secrets, to which the sidecar refers; empty: it does not.
         version: of the processors that read the filter configs.
         root_prefix: path prefix of every generated match.
         envoy_gateway_namespace: where Envoy Gateway puts its proxies unless they are in their Gateways' namespaces.
@@ -27,6 +30,7 @@ class ControllerOptions:
     """
 
     sidecar: SidecarOptions | None = None
+    mcp_seeds: Mapping[str, Secret] = field(default_factory=dict)
     version: str = DEVELOPMENT_VERSION
     root_prefix: str = "/"
     envoy_gateway_namespace: str = "envoy-gateway-system"

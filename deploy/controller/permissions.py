@@ -1,7 +1,7 @@
-"""What the controller asks the API server for, as RBAC has it: the rights that its role needs, and no others.
+"""What the controller asks the API server for, as RBAC has it: the rights that its roles need, and no others.
 
-Applying an object that is not there takes both ``patch`` and ``create``. NB: no object is ever read by ``get`` but the
-Lease; everything else is known from lists and watches.
+Applying an object that is not there takes both ``patch`` and ``create``. NB: nothing that is watched is ever read by
+``get``; it is known from lists and watches.
 """
 
 from __future__ import annotations
@@ -24,10 +24,14 @@ _MADE: Final = ("Backend", "BackendTrafficPolicy", "HTTPRoute", "HTTPRouteFilter
 _ANNOTATED: Final = ("DaemonSet", "Deployment", "Pod")
 
 
-def _rights() -> Iterator[Right]:
+def _reading(*, namespaced: bool) -> Iterator[Right]:
     for kind in KINDS.values():
-        yield Right("list", kind.group, kind.plural)
-        yield Right("watch", kind.group, kind.plural)
+        if kind.namespaced is namespaced:
+            yield Right("list", kind.group, kind.plural)
+            yield Right("watch", kind.group, kind.plural)
+
+
+def _writing() -> Iterator[Right]:
     for name in _MADE:
         for verb in ("create", "patch", "delete"):
             yield Right(verb, KINDS[name].group, KINDS[name].plural)
@@ -38,12 +42,19 @@ def _rights() -> Iterator[Right]:
         # The object itself for a finalizer that the peer left.
         yield Right("patch", kind.group, kind.plural)
         yield Right("patch", kind.group, f"{kind.plural}/status")
+    pools = KINDS["InferencePool"]
+    yield Right("patch", pools.group, f"{pools.plural}/status")
 
 
-CLUSTER_RIGHTS: Final[frozenset[Right]] = frozenset(_rights())
-"""In all namespaces that are watched; ``GET /version`` besides, which everybody may ask."""
+WATCHED_RIGHTS: Final[frozenset[Right]] = frozenset((*_reading(namespaced=True), *_writing()))
+"""In every namespace that is watched."""
+CLUSTER_RIGHTS: Final[frozenset[Right]] = frozenset(_reading(namespaced=False))
+"""For objects that are in no namespace; ``GET /version`` besides, which everybody may ask."""
+WEBHOOK_RIGHTS: Final[frozenset[Right]] = frozenset(
+    Right(verb, "admissionregistration.k8s.io", "mutatingwebhookconfigurations") for verb in ("get", "patch")
+)
+"""For the configuration of the controller's own webhook, and for no other."""
 LEASE_RIGHTS: Final[frozenset[Right]] = frozenset(
     Right(verb, LEASE.group, LEASE.plural) for verb in ("get", "create", "update")
 )
 """In the controller's own namespace."""
-RIGHTS: Final = CLUSTER_RIGHTS | LEASE_RIGHTS

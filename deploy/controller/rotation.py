@@ -67,17 +67,21 @@ def due_at(secret: Entry | None) -> datetime | None:
     expires, issued = _time(annotations.get(EXPIRY)), _time(annotations.get(ISSUED))
     if expires is None:
         return None
-    if issued is None or issued >= expires:
-        return expires - WINDOW
-    return max(expires - min(WINDOW, (expires - issued) / _SHARE), issued + LEAST)
+    try:
+        if issued is None or issued >= expires:
+            return expires - WINDOW
+        return max(expires - min(WINDOW, (expires - issued) / _SHARE), issued + LEAST)
+    except OverflowError:
+        # At the end of the calendar, where nothing was issued.
+        return None
 
 
 def _time(text: object) -> datetime | None:
     try:
         found = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
+        return found.astimezone(UTC) if found is not None and found.tzinfo is not None else None
+    except (ValueError, OverflowError):
         return None
-    return found.astimezone(UTC) if found is not None and found.tzinfo is not None else None
 
 
 def is_taken(secret: Entry | None, policy: Key) -> bool:

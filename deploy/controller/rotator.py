@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from deploy.controller import indexes, rotation
+from deploy.controller import rotation
 from deploy.controller.backoff import Backoff
 from deploy.controller.errors import ControllerError
 from deploy.controller.exchanges import Exchanges, Request
@@ -29,6 +29,7 @@ from deploy.controller.token_http import RotationFailed
 from filter_config.redact import Secret
 from filter_config.sources.envoy_ai_gateway.context import POLICY, Grants, Target
 from filter_config.sources.envoy_ai_gateway.fields import CORE_GROUP, OIDCExchangeToken, SecretReference
+from filter_config.sources.envoy_ai_gateway.marks import grants_of
 from filter_config.sources.envoy_ai_gateway.resources import BackendSecurityPolicy, BackendSecurityPolicySpec
 from filter_config.sources.faults import Faults
 
@@ -89,12 +90,20 @@ class Rotator:
         for key in [key for key in (*self._again, *self._failures) if key not in policies]:
             self._again.pop(key, None)
             self._failures.pop(key, None)
-        for key, entry in policies.items():
-            provider = self._provider(entry)
-            if provider is not None and key not in self._busy and self._is_due(key):
-                task = asyncio.create_task(self._rotate(entry, provider), name=f"rotate {key}")
-                self._busy[key] = task
+        for entry in policies.values():
+            self._look_at(entry)
         self._judging.keep({id(entry.document.value) for entry in policies.values()})
+
+    def _look_at(self, entry: Entry) -> None:
+        key = entry.key
+        try:
+            provider = self._provider(entry)
+            if provider is None or key in self._busy or not self._is_due(key):
+                return
+        except Exception:  # noqa: BLE001 - whatever the fault, it harms this policy alone
+            _log.error("policy not looked at", policy=str(key), exc_info=True)
+            return
+        self._busy[key] = asyncio.create_task(self._rotate(entry, provider), name=f"rotate {key}")
 
     def _provider(self, entry: Entry) -> Provider | None:
         if entry.is_deleting or not self._judging.is_valid(entry):
@@ -122,6 +131,10 @@ class Rotator:
             answer = await self.server.apply(KINDS["Secret"], rotation.secret_of(entry, credential))
         except (RotationFailed, ControllerError) as error:
             self._failed(entry.key, provider, str(error))
+            return
+        except Exception:  # noqa: BLE001 - whatever the fault, it is told, and not tried again in every turn
+            _log.error("rotation broke", policy=str(entry.key), exc_info=True)
+            self._failed(entry.key, provider, "a fault of the controller, see its log")
             return
         self._failures.pop(entry.key, None)
         # The watch may be late with the Secret, and another credential need not be had meanwhile.
@@ -165,7 +178,7 @@ class Rotator:
             raise RotationFailed(f"{target}: {name} is no text") from None
 
     def _grants(self, here: str, where: str) -> Grants:
-        found = self.store.found(indexes.grants_of(where)) if here != where else []
+        found = self.store.found(grants_of(where)) if here != where else []
         return Grants(self._judging.load(tuple(entry.document for entry in found), Faults()))
 
 

@@ -1,23 +1,18 @@
-"""A whole controller: the API server, the cache, the election, the loop, and the pages that tell how it is.
+"""A whole controller: the API server, the cache, the election and the loop.
 
-``run`` is what a command calls, and what runs it beside a webhook and an extension server: both take what they know
-from ``controller.facts`` and from the models that ``gateways`` is called with.
+``together`` runs it beside a webhook and an extension server: both take what they know from ``controller.facts`` and
+from the models that ``gateways`` is called with.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
-from prometheus_client import CollectorRegistry, generate_latest
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
+from prometheus_client import CollectorRegistry
 
 from deploy.controller.api import KubeApi
 from deploy.controller.backoff import Backoff
@@ -31,12 +26,10 @@ from deploy.controller.metrics import ControllerMetrics
 from deploy.controller.options import LEASE_NAME, ControllerOptions
 from deploy.controller.rotator import Rotator
 from deploy.injector.facts import KubernetesVersion
-from deploy.injector.server import WebhookServer
 from filter_config.sources.model import Gateway
 
 VERSION_SECONDS: Final = 600.0
 """How often the API server's version is asked for: a cluster is upgraded under a controller that goes on running."""
-_METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _log = structlog.get_logger(__name__)
 
 
@@ -49,6 +42,7 @@ class ServiceOptions:
         namespace: where the Lease is.
         namespaces: those that are watched; none stands for all.
         elect: whether there may be other replicas.
+        writes: whether it writes at all; else it sees and compiles, for what asks it.
         exchanges: how credentials are had that have to be rotated; None: somebody else rotates.
     """
 
@@ -57,6 +51,7 @@ class ServiceOptions:
     namespace: str
     namespaces: tuple[str, ...] = ()
     elect: bool = True
+    writes: bool = True
     exchanges: Exchanges | None = None
 
 
@@ -76,15 +71,16 @@ class ControllerService:
         metrics = ControllerMetrics(self.registry)
         also = (options.controller.envoy_gateway_namespace,)
         self._cache = Cache(api, metrics, namespaces=options.namespaces, also=also)
+        self._writes = options.writes
         self._elector: Elector | None = None
-        if options.elect:
+        if options.elect and options.writes:
             key = Key("Lease", options.namespace, LEASE_NAME)
             self._elector = Elector(api, Election(key=key, identity=options.identity), self._moved)
         self.controller = Controller(
             api, self._cache, options.controller, metrics=metrics, leads=self._leads, gateways=gateways
         )
         self._rotator: Rotator | None = None
-        if options.exchanges is not None:
+        if options.exchanges is not None and options.writes:
             self._rotator = Rotator(
                 store=self.controller.planner.store,
                 server=api,
@@ -100,7 +96,7 @@ class ControllerService:
         self.controller.moved()
 
     def _leads(self) -> bool:
-        return self._elector is None or self._elector.is_leading
+        return self._writes and (self._elector is None or self._elector.is_leading)
 
     @property
     def is_alive(self) -> bool:
@@ -114,6 +110,14 @@ class ControllerService:
         missing = self._cache.missing()
         return f"not listed yet: {', '.join(missing)}" if missing else "not compiled yet"
 
+    async def listed(self) -> None:
+        """Waits until everything was listed once."""
+        await self._cache.synced()
+
+    def missing(self) -> list[str]:
+        """The kinds that were not listed yet."""
+        return self._cache.missing()
+
     async def run(self, stop: asyncio.Event) -> None:
         """Works until ``stop`` is set, then ends what was begun and lets another replica lead.
 
@@ -125,16 +129,18 @@ class ControllerService:
             parts.append(self._elector.run())
         if self._rotator is not None:
             parts.append(self._rotator.run())
-        async with asyncio.TaskGroup() as group:
-            self._tasks = [group.create_task(_forever(part)) for part in parts]
-            try:
-                await self.controller.run(stop)
-                if self._elector is not None:
-                    await self._elector.retire()
-            finally:
-                for task in self._tasks:
-                    task.cancel()
-        await self._api.close()
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._tasks = [group.create_task(_forever(part)) for part in parts]
+                try:
+                    await self.controller.run(stop)
+                    if self._elector is not None:
+                        await self._elector.retire()
+                finally:
+                    for task in self._tasks:
+                        task.cancel()
+        finally:
+            await self._api.close()
 
     async def _ask_version(self) -> None:
         backoff, failures = Backoff(), 0
@@ -153,34 +159,3 @@ class ControllerService:
 
 async def _forever(part: Awaitable[None]) -> None:
     await part
-
-
-def pages(service: ControllerService) -> Starlette:
-    """``/health``, ``/ready`` and ``/metrics``."""
-
-    async def health(_: Request) -> Response:
-        return _text("OK") if service.is_alive else _text("a part of the controller has ended", 503)
-
-    async def ready(_: Request) -> Response:
-        missing = service.readiness()
-        return _text(missing, 503) if missing else _text("OK")
-
-    async def metrics(_: Request) -> Response:
-        return Response(generate_latest(service.registry), headers={"Content-Type": _METRICS_TYPE})
-
-    return Starlette(routes=[Route("/health", health), Route("/ready", ready), Route("/metrics", metrics)])
-
-
-def _text(line: str, status: int = 200) -> Response:
-    return Response(f"{line}\n", status, media_type="text/plain")
-
-
-async def serve(service: ControllerService, bound: socket.socket, stop: asyncio.Event) -> None:
-    """Runs a controller with its pages on a bound socket, until ``stop`` is set."""
-    server = WebhookServer(pages(service), bound, None)
-    async with asyncio.TaskGroup() as group:
-        group.create_task(server.run_until_stopped())
-        try:
-            await service.run(stop)
-        finally:
-            server.stop()

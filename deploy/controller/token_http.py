@@ -79,7 +79,7 @@ class Caller:
         elif body is not None:
             data = json.dumps(body).encode()
             given["Content-Type"] = "application/json"
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+        if not _is_address(url):
             raise RotationFailed(f"{_host(url) or 'an endpoint'} is no address of an HTTP server")
         status, answer = self._send(Request(url, data=data, headers=given), _host(url))  # noqa: S310 - checked above
         if status != 200:
@@ -141,5 +141,17 @@ def _code(answer: bytes) -> str:
     return code if isinstance(code, str) and _CODE.match(code) else ""
 
 
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        # Brackets that hold no address of IPv6.
+        return False
+
+
 def _host(url: str) -> str:
-    return urlsplit(url).netloc.rpartition("@")[2]
+    try:
+        return urlsplit(url).netloc.rpartition("@")[2]
+    except ValueError:
+        return ""

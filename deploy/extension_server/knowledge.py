@@ -11,6 +11,10 @@ from typing import Protocol
 from filter_config.sources.model import Gateway, Route
 
 
+class NotKnownYet(Exception):
+    """What resources there are is not known yet; the text says why. An answer without them would take them away."""
+
+
 class Knowledge(Protocol):
     """The resources of one moment. Asking never waits and never fails."""
 

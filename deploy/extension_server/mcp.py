@@ -2,13 +2,21 @@
 
 Two headers are all that it takes to reach an MCP server past the proxy, so none of those routes may stay where clients
 come in, whatever it does (contract, control plane 6.7).
+
+Names are anybody's to give. A route is what its name says when the MCPRoute that it is about is one of its own
+namespace: else whoever may write HTTPRoutes would reach the proxy in the name of others, or take what it sends to their
+servers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from deploy.envoy import names
 from deploy.extension_server.chains import Chain, header_rule, header_to_metadata
@@ -41,6 +49,10 @@ _NOTED: Final = (
 """Headers of the proxy, keys of dynamic metadata, and whether the header goes no further."""
 _AUTHENTICATION: Final = tuple(HTTP_FILTERS + kind for kind in ("api_key_auth", "ext_authz", "jwt_authn"))
 _MANAGER: Final = "envoy.filters.network.http_connection_manager"
+_ROUTE_HEADER: Final = "x-ai-eg-mcp-route"
+# Numbers of fields that are not declared: Route.match, RouteMatch.headers.
+_MATCH: Final = 1
+_MATCH_HEADERS: Final = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +66,10 @@ class Moved:
 def edit_main_route(route: xds.Route) -> bool:
     """Make a route to the MCP proxy safe, and one to its well-known pages public; whether it is one of them."""
     name = _mcp_name(route.name, MCP_MAIN_PREFIX)
-    if name is None:
+    if name is None or (name.rule and route.HasField("route")):
+        # A well-known page is an answer, and goes nowhere.
+        return False
+    if not name.rule and not _asks_for_own(route, name.namespace):
         return False
     if name.rule:
         for present in list(route.typed_per_filter_config):
@@ -72,10 +87,26 @@ def edit_main_route(route: xds.Route) -> bool:
     return True
 
 
-def edit_cluster(cluster: xds.Cluster, options: Options) -> None:
-    """Put the MCP proxy in the place of the address that stands for it."""
+def _asks_for_own(route: xds.Route, namespace: str) -> bool:
+    """Whether what the proxy is told, whatever a client says, is an MCPRoute of this namespace."""
+    told = [option for option in route.request_headers_to_add if option.header.key.lower() == _ROUTE_HEADER]
+    return bool(told) and all(
+        option.header.value.startswith(f"{namespace}/")
+        and option.append_action == xds.HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD
+        for option in told
+    )
+
+
+def proxied(route: xds.Route) -> RuleName | None:
+    """The rule of a main route, whose cluster stands for the proxy."""
+    name = _mcp_name(route.name, MCP_MAIN_PREFIX)
+    return name if name is not None and not name.rule and _asks_for_own(route, name.namespace) else None
+
+
+def edit_cluster(cluster: xds.Cluster, rules: Collection[RuleName], options: Options) -> None:
+    """Put the MCP proxy in the place of the address that stands for it, in the cluster of one of these rules."""
     name = of_cluster(cluster.name)
-    if name is None or not name.route.startswith(MCP_MAIN_PREFIX) or name.rule:
+    if name is None or RuleName(namespace=name.namespace, route=name.route, rule=name.rule) not in rules:
         return
     where = address(options.mcp_proxy.host, options.mcp_proxy.port)
     cluster.CopyFrom(single_cluster(cluster.name, xds.Cluster.STATIC, where))
@@ -109,13 +140,38 @@ def _take_routes(configs: Iterable[xds.RouteConfiguration]) -> Iterator[xds.Rout
         if config.name == MCP_ROUTES:
             continue
         for host in config.virtual_hosts:
-            taken = [copy(route) for route in host.routes if _mcp_name(route.name, MCP_BACKEND_PREFIX)]
+            taken = [copy(route) for route in host.routes if _leads_to_server(route)]
             if taken:
-                replace(host.routes, [each for each in host.routes if not _mcp_name(each.name, MCP_BACKEND_PREFIX)])
+                replace(host.routes, [each for each in host.routes if not _leads_to_server(each)])
             for route in taken:
                 if route.name not in seen:
                     seen.add(route.name)
                     yield route
+
+
+def _leads_to_server(route: xds.Route) -> bool:
+    """Whether a route takes what the proxy sends to an MCP server for an MCPRoute of the same namespace."""
+    name = _mcp_name(route.name, MCP_BACKEND_PREFIX)
+    return name is not None and any(
+        header.name.lower() == _ROUTE_HEADER
+        and header.string_match.exact.startswith(f"{name.namespace}/")
+        and not len(UnknownFieldSet(header))
+        for header in _matched_headers(route)
+    )
+
+
+def _matched_headers(route: xds.Route) -> Iterator[xds.HeaderMatcher]:
+    for match in _undeclared(route, _MATCH):
+        for header in _undeclared(Empty.FromString(match), _MATCH_HEADERS):
+            yield xds.HeaderMatcher.FromString(header)
+
+
+def _undeclared(message: Message, number: int) -> Iterator[bytes]:
+    """The messages in a field that is not declared."""
+    fields = UnknownFieldSet(message)
+    for place in range(len(fields)):
+        if fields[place].field_number == number:
+            yield fields[place].data
 
 
 def _take_filters(chains: Iterable[Chain]) -> Iterator[xds.HttpFilter]:

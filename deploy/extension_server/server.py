@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from deploy.extension_server.findings import Findings
 from deploy.extension_server.hooks import HOOKS, NOT_ANSWERED, SERVICE, Hook
-from deploy.extension_server.knowledge import Knowledge
+from deploy.extension_server.knowledge import Knowledge, NotKnownYet
 from deploy.extension_server.metrics import HookMetrics
 from deploy.extension_server.options import Options
 from protos.health_pb2 import HealthCheckRequest, HealthCheckResponse, HealthListRequest, HealthListResponse
@@ -30,6 +30,7 @@ DEFAULT_MAX_MESSAGE: Final = 4 << 20
 
 _NAME: Final = "envoy-gateway-extension-server"
 _SERVING: Final = HealthCheckResponse(status=HealthCheckResponse.SERVING)
+_NOT_SERVING: Final = HealthCheckResponse(status=HealthCheckResponse.NOT_SERVING)
 _log = structlog.get_logger(__name__)
 
 
@@ -41,10 +42,12 @@ class ExtensionServer:
     """Serves the hooks.
 
     Args:
-        knowledge: gives the resources of the moment; called once for each hook.
+        knowledge: gives the resources of the moment; called once for each hook, in a thread. Where it raises
+            ``NotKnownYet`` the hook fails, and Envoy Gateway leaves alone what Envoys have.
         options: how gateways are served.
         registry: where the metrics go.
         max_message: largest request taken, in bytes; 0: no limit.
+        serving: what health says to begin with.
     """
 
     def __init__(
@@ -54,12 +57,15 @@ class ExtensionServer:
         *,
         registry: CollectorRegistry | None = None,
         max_message: int = DEFAULT_MAX_MESSAGE,
+        serving: bool = True,
     ) -> None:
         self._knowledge = knowledge
         self._options = options or Options()
         self._metrics = HookMetrics(registry if registry is not None else CollectorRegistry())
         self._turn = asyncio.Lock()
-        self._stopping = asyncio.Event()
+        self._health_now = _SERVING if serving else _NOT_SERVING
+        self._health_moves = asyncio.Event()
+        self._stopping = False
         self._server = aio.server(
             options=[
                 ("grpc.max_receive_message_length", max_message or -1),
@@ -90,8 +96,20 @@ class ExtensionServer:
     async def stop(self, grace: float = 5.0) -> None:
         """Take no more hooks, and wait for those in progress, ``grace`` seconds at most."""
         # Who watches the health would hold up the end.
-        self._stopping.set()
+        self._stopping = True
+        self._move()
         await self._server.stop(grace)
+
+    def set_serving(self, *, serving: bool) -> None:
+        """What health says from now on. Hooks are answered in any case, for who has not heard of it yet."""
+        now = _SERVING if serving else _NOT_SERVING
+        if now != self._health_now:
+            self._health_now = now
+            self._move()
+
+    def _move(self) -> None:
+        moved, self._health_moves = self._health_moves, asyncio.Event()
+        moved.set()
 
     # --- hooks ---
 
@@ -111,6 +129,9 @@ class ExtensionServer:
             except DecodeError:
                 code = grpc.StatusCode.INVALID_ARGUMENT
                 message = f"the request is no {hook.request.DESCRIPTOR.name}"
+            except NotKnownYet as error:
+                code = grpc.StatusCode.UNAVAILABLE
+                message = str(error)
             except Exception as error:  # noqa: BLE001 - whatever the fault, the client gets a status and no traceback
                 _log.error("hook failed", hook=name, error=repr(error))
                 message = "the hook failed, see the log of the extension server"
@@ -140,10 +161,10 @@ class ExtensionServer:
     def _health(self) -> grpc.GenericRpcHandler:
         handlers = {
             "Check": grpc.unary_unary_rpc_method_handler(
-                _check, HealthCheckRequest.FromString, HealthCheckResponse.SerializeToString
+                self._check, HealthCheckRequest.FromString, HealthCheckResponse.SerializeToString
             ),
             "List": grpc.unary_unary_rpc_method_handler(
-                _list, HealthListRequest.FromString, HealthListResponse.SerializeToString
+                self._list, HealthListRequest.FromString, HealthListResponse.SerializeToString
             ),
             "Watch": grpc.unary_stream_rpc_method_handler(
                 self._watch, HealthCheckRequest.FromString, HealthCheckResponse.SerializeToString
@@ -151,9 +172,21 @@ class ExtensionServer:
         }
         return grpc.method_handlers_generic_handler("grpc.health.v1.Health", handlers)
 
+    async def _check(self, _request: HealthCheckRequest, _context: object) -> HealthCheckResponse:
+        return self._health_now
+
+    async def _list(self, _request: HealthListRequest, _context: object) -> HealthListResponse:
+        return HealthListResponse(statuses={_NAME: self._health_now})
+
     async def _watch(self, _request: HealthCheckRequest, context: Any) -> None:  # noqa: ANN401 - grpcio has no types
-        await context.write(_SERVING)
-        await self._stopping.wait()
+        told = None
+        while not self._stopping:
+            moves = self._health_moves
+            if told is not self._health_now:
+                told = self._health_now
+                await context.write(told)
+                continue
+            await moves.wait()
         await context.abort(grpc.StatusCode.UNAVAILABLE, "server stops")
 
 
@@ -164,14 +197,6 @@ def encode(message: Message) -> bytes:
 
 async def _refuse(_body: bytes, context: Any) -> None:  # noqa: ANN401 - grpcio has no types
     await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this hook is not answered; do not subscribe to it")
-
-
-async def _check(_request: HealthCheckRequest, _context: object) -> HealthCheckResponse:
-    return _SERVING
-
-
-async def _list(_request: HealthListRequest, _context: object) -> HealthListResponse:
-    return HealthListResponse(statuses={_NAME: _SERVING})
 
 
 async def serve(server: ExtensionServer, stopped: asyncio.Event, *, grace: float = 5.0) -> None:

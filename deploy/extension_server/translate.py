@@ -24,7 +24,7 @@ from deploy.extension_server.filters import (
 )
 from deploy.extension_server.findings import Findings
 from deploy.extension_server.knowledge import Knowledge
-from deploy.extension_server.names import gateway_of_listener
+from deploy.extension_server.names import RuleName, gateway_of_listener
 from deploy.extension_server.options import Options
 from deploy.extension_server.pools import (
     PoolNote,
@@ -70,6 +70,8 @@ class _Translation:
         self._generated: set[str] = set()
         self._limited: set[str] = set()
         self._mcp: set[str] = set()
+        # Rules of which the clusters stand for the MCP proxy.
+        self._proxied: set[RuleName] = set()
         self._pools: dict[str, set[PoolNote]] = {}
 
     def run(self) -> None:
@@ -96,7 +98,6 @@ class _Translation:
         pools = set()
         for cluster in self._made.clusters:
             self._served |= editor.edit(cluster)
-            mcp.edit_cluster(cluster, self._options)
             pool = read_note(cluster.metadata)
             if pool is not None:
                 pools.add(pool)
@@ -135,6 +136,9 @@ class _Translation:
         found = owners(route.metadata)
         if mcp.edit_main_route(route):
             self._mcp.add(config.name)
+            rule = mcp.proxied(route)
+            if rule is not None:
+                self._proxied.add(rule)
         elif is_generated(found, self._knowledge, standalone=self._options.standalone):
             self._generated.add(config.name)
             enable_processor(route, config, found)
@@ -185,6 +189,8 @@ class _Translation:
                         spare_other_pools(route, filter_names)
 
     def _move_mcp(self) -> None:
+        for cluster in self._made.clusters:
+            mcp.edit_cluster(cluster, self._proxied, self._options)
         moved = mcp.move_backend_routes(self._made.routes, self._chains, self._options)
         if moved is None:
             return

@@ -141,6 +141,23 @@ def next_look(certificates: Certificates, now: datetime) -> datetime:
     return max(now, min(moments))
 
 
+def with_trusted(bundle: str, before: str, now: datetime) -> str:
+    """A bundle, and behind it what else was trusted before and has not ended: others may still show what it issued.
+
+    Args:
+        bundle: authorities, PEM.
+        before: what was trusted; where it is no PEM it is not kept.
+        now: the time, with its zone.
+    """
+    try:
+        others = x509.load_pem_x509_certificates(before.encode())
+    except ValueError:
+        others = []
+    mine = x509.load_pem_x509_certificates(bundle.encode())
+    kept = [each for each in others if each not in mine and now < each.not_valid_after_utc]
+    return bundle + "".join(_pem(each) for each in kept)
+
+
 def service_names(service: str, namespace: str) -> tuple[str, ...]:
     """The DNS names by which the API server and others call a Service."""
     return (

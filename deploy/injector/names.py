@@ -46,18 +46,27 @@ class VolumeNames:
     bundle: str
 
 
+def seed_secret(prefix: str, gateway: GatewayRef) -> str:
+    """The Secret with a gateway's seeds of MCP sessions. Each gateway has its own, which goes with it."""
+    return f"{prefix}-{_digest(gateway)}"
+
+
 def volume_names(gateway: GatewayRef) -> VolumeNames:
     """The names for a gateway.
 
     A volume's name is a DNS label, a gateway's may have dots; the hash keeps apart what then reads the same.
     """
-    # The index Secret's name ends in the hash of the gateway.
-    digest = object_names(gateway.namespace, gateway.name).index.rpartition("-")[2]
+    digest = _digest(gateway)
     base = f"ai-gateway-{gateway.name}-{gateway.namespace}".replace(".", "-").strip("-")
     return VolumeNames(
         legacy=_shortened(base, digest, _MAX_VOLUME_NAME),
         bundle=_shortened(base, digest, _MAX_VOLUME_NAME - len(_BUNDLE_SUFFIX)) + _BUNDLE_SUFFIX,
     )
+
+
+def _digest(gateway: GatewayRef) -> str:
+    # The index Secret's name ends in the hash of the gateway.
+    return object_names(gateway.namespace, gateway.name).index.rpartition("-")[2]
 
 
 def _shortened(base: str, digest: str, room: int) -> str:

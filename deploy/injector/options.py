@@ -14,7 +14,7 @@ class Seed:
     """A seed of MCP session encryption. Only where it is, never the seed: pods and their arguments can be read widely.
 
     Attributes:
-        secret: name of the Secret, in the namespace of the pod.
+        secret: name of the Secret, in the namespace of the pod, without the gateway's hash that ends it.
         key: the key in it.
         iterations: PBKDF2 iterations.
         version: any text that changes when the seed does, so that pods roll for it.

@@ -221,7 +221,7 @@ def _environment(subject: Subject, options: SidecarOptions, own: Iterable[Json])
     ours: list[Json] = [{"name": _DRAIN, "value": str(drain_seconds(native=subject.native, grace=subject.grace))}]
     if subject.attached.mcp_routes:
         seeds = ((_SEED, options.mcp_seed), (_FALLBACK_SEED, options.mcp_fallback_seed))
-        ours += [_from_secret(name, seed) for name, seed in seeds if seed is not None]
+        ours += [_from_secret(name, seed, subject.gateway) for name, seed in seeds if seed is not None]
     extra = ({"name": name, "value": value} for name, value in options.extra_env)
     by_name: dict[str, Json] = {}
     for entry in (*ours, *extra, *own):
@@ -229,9 +229,10 @@ def _environment(subject: Subject, options: SidecarOptions, own: Iterable[Json])
     return list(by_name.values())
 
 
-def _from_secret(name: str, seed: Seed) -> Json:
+def _from_secret(name: str, seed: Seed, gateway: names.GatewayRef) -> Json:
     # Not optional: without its seed the processor would take the one that everybody knows.
-    return {"name": name, "valueFrom": {"secretKeyRef": {"name": seed.secret, "key": seed.key}}}
+    secret = names.seed_secret(seed.secret, gateway)
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": seed.key}}}
 
 
 def drain_seconds(*, native: bool, grace: int | None) -> int:

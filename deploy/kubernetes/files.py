@@ -28,6 +28,12 @@ _COPIES: Final = {
     "grafana/envoy-llm-extproc.json": "dashboards/envoy-llm-extproc.json",
 }
 
+# Of the roles in cluster-role.yaml, where the rules go; those for one object by name are the templates' own.
+_RULES: Final = {
+    "ai-gateway-controller": "cluster-role-rules.yaml",
+    "ai-gateway-controller-cluster": "cluster-rules.yaml",
+}
+
 
 def render() -> Mapping[str, str]:
     """Every generated file: its path below ``deploy``, and its text."""
@@ -37,7 +43,7 @@ def render() -> Mapping[str, str]:
         **crds,
         f"{BASE}/crds/kustomization.yaml": _kustomization(),
         **charted,
-        f"{CHART}/files/cluster-role-rules.yaml": _rules(),
+        **{f"{CHART}/files/{there}": _rules(role) for role, there in _RULES.items()},
         **{f"{CHART}/files/{there}": _copied(here) for here, there in _COPIES.items()},
     }
 
@@ -58,10 +64,12 @@ def _kustomization() -> str:
     return _HEADER.format("deploy/kubernetes/crds.py") + to_yaml(value)
 
 
-def _rules() -> str:
+def _rules(role: str) -> str:
     source = f"{BASE}/cluster-role.yaml"
-    roles = yaml.safe_load_all((DEPLOY / source).read_text(encoding="utf-8"))
-    return _HEADER.format(f"deploy/{source}") + yaml.safe_dump(next(roles)["rules"], sort_keys=False)
+    objects = yaml.safe_load_all((DEPLOY / source).read_text(encoding="utf-8"))
+    found = next(value for value in objects if (value["kind"], value["metadata"]["name"]) == ("ClusterRole", role))
+    rules = [rule for rule in found["rules"] if "resourceNames" not in rule]
+    return _HEADER.format(f"deploy/{source}") + yaml.safe_dump(rules, sort_keys=False)
 
 
 def _copied(source: str) -> str:

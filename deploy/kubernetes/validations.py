@@ -181,6 +181,12 @@ _QUOTAS: Final[Mapping[type[Struct], tuple[Rule, ...]]] = {
             message="a target is an AIServiceBackend",
         ),
     ),
+    resources.QuotaValue: (
+        Rule(
+            expression="self.limit <= 4294967295",
+            message="a rate limit service counts to 4294967295",
+        ),
+    ),
     resources.ModelQuotaDefinition: (
         Rule(
             expression="has(self.defaultBucket) || (has(self.bucketRules) && self.bucketRules.size() > 0)",

@@ -46,7 +46,7 @@ async def _serve(routes: int) -> None:
     for document in documents(resources(routes), Faults()):
         assert isinstance(document.value, dict)
         create(cluster, document.value)
-    async with running(KubeServer(cluster=cluster)) as server:
+    async with running(KubeServer(cluster=cluster, rights=None)) as server:
         print(str(server.url).rstrip("/"), flush=True)
         await asyncio.to_thread(sys.stdin.read)
 

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from deploy.controller.kinds import Key
-from deploy.controller.permissions import RIGHTS
 from tests.support import gateway_resources as g
-from tests.support.kube_cluster import Refused
-from tests.support.kube_controlled import LEASE, Running, controlling, put, run, scene, until
+from tests.support.kube_controlled import controlling, put, run, scene, until
 from tests.support.kube_server import KubeServer, running
 from tests.support.kube_world import World, _timeless, gateway, gateway_class, namespace, place_of
 
@@ -245,54 +243,3 @@ def test_the_webhook_knows_the_cluster_when_everything_was_seen():
                 assert facts.kubernetes_version() == KubernetesVersion(1, 33)
 
     run(scenario())
-
-
-def test_what_is_asked_for_is_what_the_role_grants():
-    finalizer = {"finalizers": ["aigateway.envoyproxy.io/finalizer"]}
-
-    def held(value: dict[str, Any]) -> dict[str, Any]:
-        if not value["apiVersion"].startswith(g.AI):
-            return value
-        return {**value, "metadata": {**value["metadata"], **finalizer}}
-
-    pods = [
-        labelled(g.resource("v1", "Pod", "p", EG, spec={"containers": [{"name": "envoy"}]})),
-        labelled(g.resource("apps/v1", "Deployment", "d", EG, spec={"template": {"metadata": {}}})),
-        labelled(g.resource("apps/v1", "DaemonSet", "d", EG, spec={"template": {"metadata": {}}})),
-    ]
-    values = [held(value) for value in resources()]
-
-    async def scenario() -> set[tuple[str, str, str]]:
-        async with running() as server:
-            put(server, *values, *pods)
-            async with controlling(server, identity="one") as made:
-                await until(lambda: made.writes > 0, "a leader")
-                await made.settled()
-                for value in values:
-                    server.cluster.delete(place_of(*identity(value)))
-                ours = {"Secret", "HTTPRoute", "HTTPRouteFilter"}
-                await until(lambda: not _left(made, ours), "a cluster without what was made")
-            await _released(server)
-            return set(server.granted)
-
-    assert run(scenario()) == {tuple(right) for right in RIGHTS}
-
-
-def _left(made: Running, kinds: set[str]) -> bool:
-    ai = [place for place in made.server.cluster.objects if place.group == g.AI]
-    made_of = [entry for kind in kinds for entry in made.controller.planner.store.of_kind(kind)]
-    return bool(ai or made_of) or not made.knows_everything()
-
-
-async def _released(server: KubeServer) -> None:
-    try:
-        server.cluster.get(place_of_lease())
-    except Refused as refused:
-        raise AssertionError("no lease") from refused
-
-
-def place_of_lease():
-    from deploy.controller.kinds import LEASE as KIND
-    from tests.support.kube_cluster import Place
-
-    return Place(KIND.group, KIND.plural, LEASE.namespace, LEASE.name)

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from deploy.controller.backoff import Backoff
 from deploy.controller.exchanges import Exchanges, Hosts
 from deploy.controller.kinds import Key
@@ -43,7 +45,7 @@ def resources(secret: str = SECRET) -> list[dict[str, Any]]:
 
 
 @asynccontextmanager
-async def rotating(endpoints: AzureEndpoints, *values: dict[str, Any]):
+async def rotating(endpoints: AzureEndpoints, *values: dict[str, Any], pause: float = 0.05):
     """A server, a controller, and its rotation with a clock that can be put forward."""
     clock = Clock()
     async with running() as server:
@@ -63,7 +65,7 @@ async def rotating(endpoints: AzureEndpoints, *values: dict[str, Any]):
                 leads=made.controller.ready.is_set,
                 seen=made.cache.changes.put,
                 told=made.controller.tell,
-                backoff=Backoff(first=0.05, most=0.1),
+                backoff=Backoff(first=pause, most=2 * pause),
                 now=clock,
                 turn=0.01,
             )
@@ -81,8 +83,8 @@ def payload(made: Any) -> bytes:
     return config.payload if config is not None else b""
 
 
-def status(made: Any) -> str:
-    conditions = made.server.cluster.get(place_of("BackendSecurityPolicy", "default", "p"))
+def status(made: Any, name: str = "p") -> str:
+    conditions = made.server.cluster.get(place_of("BackendSecurityPolicy", "default", name))
     found = conditions.get("status", {}).get("conditions", [{}])[0]
     return found.get("message", "") if found.get("status") == "False" else str(found.get("status"))
 
@@ -129,6 +131,38 @@ def test_what_fails_is_told_and_recovers():
                 put(made.server, *resources())
                 await until(lambda: status(made) == "True", "an accepted policy")
                 assert GENERATED in made.server.cluster.objects
+
+    run(scenario())
+
+
+def test_a_fault_of_one_policy_is_told_and_harms_no_other():
+    async def scenario() -> None:
+        with AzureEndpoints() as endpoints:
+            # Anybody may write the annotation; the time is before all others.
+            early = g.secret("ai-eg-bsp-q", azureAccessToken="t")
+            early["metadata"]["annotations"] = {"rotators/expiration-time": "0001-01-01T00:00:00Z"}
+            other = g.policy("q", "AzureCredentials", azureCredentials={**AZURE, "clientSecretRef": {"name": "none"}})
+            async with rotating(endpoints, *resources(), early, other) as (made, _):
+                await until(lambda: b"canary-entra-1\n" in payload(made), "the token in the config")
+                await until(lambda: "does not exist" in status(made, "q"), "the reason in the status")
+
+    run(scenario())
+
+
+def test_a_fault_of_the_controller_is_told_and_not_tried_in_every_turn(monkeypatch: pytest.MonkeyPatch):
+    tried = []
+
+    def breaks(*_: Any) -> None:
+        tried.append(1)
+        raise LookupError
+
+    async def scenario() -> None:
+        monkeypatch.setattr(Exchanges, "get", breaks)
+        with AzureEndpoints() as endpoints:
+            async with rotating(endpoints, *resources(), pause=3600.0) as (made, _):
+                await until(lambda: "a fault of the controller" in status(made), "the reason in the status")
+                await made.settled()
+                assert len(tried) == 1
 
     run(scenario())
 

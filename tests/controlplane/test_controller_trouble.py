@@ -26,6 +26,10 @@ def resources(model: str = "m") -> list[dict[str, Any]]:
     return [gateway_class(), gateway(), namespace(), g.route("r", g.rule("b", model=model)), *g.served("b")]
 
 
+def _named(name: str, text: str) -> dict[str, Any]:
+    return {"name": name, "namespace": "default", "annotations": {"note": text}}
+
+
 def model(server: KubeServer) -> str:
     """The model that the written HTTPRoute is for."""
     rule = server.cluster.get(ROUTE)["spec"]["rules"][0]
@@ -248,6 +252,61 @@ def test_a_line_that_is_cut_is_no_event():
     run(scenario())
 
 
+def test_a_text_of_a_user_ends_no_line_of_a_watch():
+    async def scenario() -> None:
+        async with scene(*resources()) as made:
+            await made.settled()
+            # NEL, which JSON does not escape, and which ends a line where Unicode says what a line is.
+            put(made.server, g.service("b", schema="Anthropic") | {"metadata": _named("b", "a\x85b")})
+            await until(lambda: b"Anthropic" in _payload(made.controller.planner), "the change")
+            assert made.count(made.controller.metrics.watch_failures) == 0
+
+    run(scenario())
+
+
+def test_what_is_nested_without_end_harms_nothing_else():
+    """A GatewayConfig has fields that take anything, and the API server takes ten thousand levels of it."""
+    deep = b'{"a":' * 9000 + b"1" + b"}" * 9000
+    item = (
+        b'{"metadata":{"name":"c","namespace":"default","uid":"u","resourceVersion":"3"},'
+        b'"spec":{"extProc":{"kubernetes":{"env":[{"name":"X","valueFrom":' + deep + b"}]}}}}"
+    )
+
+    def is_config(request: kmock.Request) -> bool:
+        return request.resource.plural == "gatewayconfigs"
+
+    async def scenario() -> None:
+        async with running() as server:
+            listed = b'{"metadata":{"resourceVersion":"3"},"items":[' + item + b"]}"
+            server.trouble(lambda request: is_config(request) and is_list(request), lambda _: listed, 1)
+            watched = b'{"type":"MODIFIED","object":' + item + b"}\n"
+            server.trouble(lambda request: is_config(request) and is_watch(request), lambda _: watched, 1)
+            put(server, *resources())
+            async with controlling(server) as made:
+                store, key = made.controller.planner.store, Key("GatewayConfig", "default", "c")
+                await until(lambda: store.get(key) is not None, "the object")
+                await until(lambda: made.count(made.controller.metrics.events, kind="GatewayConfig") > 0, "the event")
+                await until(lambda: ROUTE in server.cluster.objects, "the HTTPRoute")
+                assert made.count(made.controller.metrics.watch_failures, kind="GatewayConfig") == 0
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"items":[1]}', b"\xff", b""], ids=repr)
+def test_an_answer_of_something_in_between_is_asked_for_again(body: bytes):
+    async def scenario() -> None:
+        async with running() as server:
+            server.trouble(is_list, fails(200, body=body or b" "), 3)
+            server.trouble(is_write, fails(200, body=body or b" "), 3)
+            put(server, *resources())
+            async with controlling(server) as made:
+                await until(lambda: all(each.times == 0 for each in server.troubles), "all the pages")
+                await made.settled()
+                assert model(server) == "m"
+
+    run(scenario())
+
+
 def test_bookmarks_spare_lists():
     async def scenario() -> None:
         async with running() as server:
@@ -418,7 +477,7 @@ def test_a_leader_that_cannot_renew_writes_no_more():
     async def scenario() -> None:
         async with running() as server:
             put(server, *resources())
-            async with controlling(server, identity="one", patience=0.2) as made:
+            async with controlling(server, identity="one", patience=1.0) as made:
                 await until(lambda: made.writes > 0, "a leader")
                 await made.settled()
                 server.trouble(is_lease, fails(500), 10_000)
@@ -430,6 +489,20 @@ def test_a_leader_that_cannot_renew_writes_no_more():
                 assert made.writes == written
                 server.troubles.clear()
                 await until(lambda: model(server) == "other", "the change, by a leader again")
+
+    run(scenario())
+
+
+def test_a_leader_whose_time_was_over_for_a_moment_does_what_it_had_planned():
+    async def scenario() -> None:
+        async with scene(*resources()) as made:
+            await made.settled()
+            answers = [True, False]
+            made.controller._leads = lambda: answers.pop(0) if answers else True
+            put(made.server, *resources("n"))
+            await until(lambda: not answers, "the moment")
+            made.controller.moved()
+            await until(lambda: model(made.server) == "n", "the change")
 
     run(scenario())
 
@@ -464,7 +537,7 @@ def test_a_lease_that_changes_hands_meanwhile_is_not_taken():
 
 def test_creating_twice_is_a_conflict():
     async def scenario() -> None:
-        async with running() as server:
+        async with running(KubeServer(rights=None)) as server:
             create(server.cluster, gateway_class())
             api = client(server)
             with pytest.raises(ApiFailed) as caught:

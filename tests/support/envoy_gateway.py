@@ -181,6 +181,21 @@ def route(
     }
 
 
+def mcp_route(rule: str, *, about: str = "", **fields: Any) -> Document:
+    """A route that was made of an MCPRoute: of its namespace, unless ``about`` names another, ``<namespace>/<name>``."""
+    namespace, name, _, index = rule.split("/")
+    named = {"name": "x-ai-eg-mcp-route", "stringMatch": {"exact": about or f"{namespace}/m"}}
+    header = {"key": "X-AI-EG-MCP-Route", "value": about or f"{namespace}/m"}
+    if name.startswith("ai-eg-mcp-br-"):
+        fields = {"match": {"prefix": "/", "headers": [named]}, **fields}
+    elif index == "0":
+        told = [{"header": header, "appendAction": "OVERWRITE_IF_EXISTS_OR_ADD"}]
+        fields = {"requestHeadersToAdd": told, **fields}
+    else:
+        fields = {"to": None, "directResponse": {"status": 200}, **fields}
+    return route(rule, generated=False, **fields)
+
+
 def not_found(rule: str = "default/r/rule/1") -> Document:
     """The route that takes what no rule does."""
     return route(rule, to=None, directResponse={"status": 404, "body": {"inlineString": "no"}})

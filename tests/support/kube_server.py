@@ -1,6 +1,7 @@
 """An API server on loopback: kmock's, over a cluster of ours, whose answers can be made to go wrong.
 
-It writes down what is asked of it as RBAC has it: verb, group and resource.
+It writes down what is asked of it as RBAC has it, and refuses what the roles of the manifests do not grant: a test in
+which that happens fails.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from lightkube.config.kubeconfig import KubeConfig
 
 from deploy.controller.api import KubeApi
 from tests.support.kube_cluster import Cluster, Event, Object, Place, Refused, public
+from tests.support.kube_rights import Asked, Rights, rights
 
 MAX_BODY = 3 << 20
 NAMESPACES = "/api/v1/namespaces"
 ALIAS = "all-namespaces"
 APPLY = "application/apply-patch+yaml"
 
-Grant = tuple[str, str, str]
-"""A right: verb, group, resource."""
+# The command puts its Lease there unless it is told where it runs.
+LEASES = "envoy-gateway-system"
 
 
 @dataclass
@@ -40,10 +42,12 @@ class Trouble:
 
 @attrs.define(kw_only=True)
 class KubeServer(kmock.KubernetesScaffold):
-    """Serves a cluster."""
+    """Serves a cluster, to a controller, or to whoever may do everything when ``rights`` is None."""
 
     cluster: Cluster = attrs.field(factory=Cluster)
-    granted: set[Grant] = attrs.field(factory=set)
+    rights: Rights | None = attrs.field(factory=lambda: rights(LEASES))
+    asked: set[Asked] = attrs.field(factory=set)
+    denied: list[Asked] = attrs.field(factory=list)
     troubles: list[Trouble] = attrs.field(factory=list)
     page: int = 500
     bookmark_every: int = 100
@@ -95,7 +99,7 @@ class KubeServer(kmock.KubernetesScaffold):
             return NotImplemented
         if request.resource.plural == ALIAS:
             request = attrs.evolve(request, resource=kmock.resource("", "v1", "namespaces"))
-        self.granted.add(_right(request))
+        self._authorize(_asked(request))
         for trouble in self.troubles:
             if trouble.times and trouble.applies(request):
                 trouble.times -= 1
@@ -110,6 +114,12 @@ class KubeServer(kmock.KubernetesScaffold):
             return await self._answer(request)
         except Refused as refused:
             raise kmock.KubernetesError(refused.status, refused.reason, str(refused)) from None
+
+    def _authorize(self, asked: Asked) -> None:
+        self.asked.add(asked)
+        if self.rights is not None and not self.rights.allow(asked):
+            self.denied.append(asked)
+            raise kmock.KubernetesError(403, "Forbidden", f"no role of the controller allows to {asked}")
 
     async def _answer(self, request: kmock.Request) -> kmock.Payload:
         resource = request.resource
@@ -141,7 +151,7 @@ class KubeServer(kmock.KubernetesScaffold):
             force = request.params.get("force") == "true"
             if place not in self.cluster.objects:
                 # Applying what is not there takes both rights.
-                self.granted.add(("create", place.group, place.plural))
+                self._authorize(Asked("create", place.group, place.plural, place.namespace))
             return self.cluster.apply(place, request.data, request.params["fieldManager"], force=force)
         return self.cluster.merge_patch(place, request.data, subresource=request.subresource or "")
 
@@ -214,14 +224,17 @@ def _selected(request: kmock.Request, value: Object) -> bool:
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
-def _right(request: kmock.Request) -> Grant:
+def _asked(request: kmock.Request) -> Asked:
     method = request.method.value.upper()
     if method == "GET":
         verb = "get" if request.name else "watch" if request.params.get("watch") == "true" else "list"
     else:
         verb = _VERBS[method]
     plural = f"{request.resource.plural}/{request.subresource}" if request.subresource else request.resource.plural
-    return verb, request.resource.group, plural
+    # Kubernetes takes a list of one name for a request about that object.
+    selected = request.params.get("fieldSelector", "").removeprefix("metadata.name=")
+    name = request.name or (selected if "=" not in selected else "")
+    return Asked(verb, request.resource.group, plural, request.namespace or "", name)
 
 
 class Failure(Exception):
@@ -249,13 +262,14 @@ def is_write(request: kmock.Request) -> bool:
 
 @asynccontextmanager
 async def running(server: KubeServer | None = None) -> AsyncIterator[KubeServer]:
-    """A server that listens, and what it serves."""
+    """A server that listens, and what it serves. Nothing may be asked of it that the roles do not allow."""
     handler = KubeServer() if server is None else server
     async with handler, kmock.Server(handler):
         try:
             yield handler
         finally:
             handler.drop_watches()
+    assert not handler.denied, f"no role of the controller allows to {handler.denied[0]}"
 
 
 def client(server: KubeServer, *, timeout: float = 15.0) -> KubeApi:

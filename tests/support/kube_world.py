@@ -1,8 +1,11 @@
-"""A cluster and a planner without a network between them: events in, writes out, until nothing is left to be done."""
+"""A cluster and a planner without a network between them: events in, writes out, until nothing is left to be done.
+
+A write that the controller's roles do not allow fails the test.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +18,7 @@ from deploy.controller.writes import Apply, Delete, Patch, Plan, Write
 from deploy.injector.options import SidecarOptions
 from tests.support import gateway_resources as resources
 from tests.support.kube_cluster import Cluster, Object, Place, Refused, public
+from tests.support.kube_rights import Asked, rights
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
 SIDECAR = SidecarOptions(image="example.com/extproc:1")
@@ -158,6 +162,9 @@ class World:
 
     def _do(self, write: Write) -> None:
         place = place_of(*write.key)
+        for asked in _asked(write, place, is_there=place in self.cluster.objects):
+            if not rights().allow(asked):
+                raise Refused(403, "Forbidden", f"no role of the controller allows to {asked}")
         match write:
             case Apply(value=value):
                 self.cluster.apply(place, value, FIELD_MANAGER, force=True)
@@ -180,6 +187,19 @@ class World:
                 world.planner.put({**public(value), "kind": kind.name})
         world._seen = len(self.cluster.log)
         return world
+
+
+def _asked(write: Write, place: Place, *, is_there: bool) -> Iterator[Asked]:
+    match write:
+        case Apply():
+            yield Asked("patch", place.group, place.plural, place.namespace, place.name)
+            if not is_there:
+                yield Asked("create", place.group, place.plural, place.namespace)
+        case Patch(subresource=part):
+            resource = f"{place.plural}/{part}" if part else place.plural
+            yield Asked("patch", place.group, resource, place.namespace, place.name)
+        case Delete():
+            yield Asked("delete", place.group, place.plural, place.namespace, place.name)
 
 
 def _selected(label: str, value: Object) -> bool:

@@ -114,7 +114,7 @@ def test_help(capsys):
     assert cli.main(["help"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    for command in ("serve", "run", "translate", "check", "schema", "demo", "version", "help"):
+    for command in ("serve", "run", "translate", "check", "schema", "controller", "demo", "version", "help"):
         assert command in out
 
 
@@ -202,6 +202,31 @@ def test_the_demo_without_its_extra(capsys, monkeypatch):
     assert err.startswith("extproc: demo needs ")
     assert "pip install 'envoy-llm-extproc[demo]'" in err
     assert err.count("\n") == 1
+
+
+def test_the_controller_without_its_extra(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "deploy.controller.command", None)
+    assert cli.main(["controller"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("extproc: controller needs ")
+    assert "pip install 'envoy-llm-extproc[kubernetes]'" in err
+
+
+def test_the_controller_gets_its_arguments_and_the_way_to_log(monkeypatch):
+    from deploy.controller import command
+    from extproc.telemetry import logs
+
+    asked = []
+    monkeypatch.setattr(logs, "configure", lambda *how: asked.append(how))
+
+    def main(argv, environ, set_up_logs):
+        set_up_logs("warn", "json")
+        return len(argv) + len(environ["A"])
+
+    monkeypatch.setattr(command, "main", main)
+    monkeypatch.setenv("A", "xyz")
+    assert cli.main(["controller", "--port=:1"]) == 4
+    assert asked == [(4, "json")]
 
 
 def test_the_demo_gets_its_arguments(monkeypatch):

@@ -6,6 +6,7 @@ import ast
 import json
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,14 @@ def test_what_builds_is_not_in_what_runs():
     assert not re.search("^hatchling==", (ROOT / "requirements" / "runtime.txt").read_text(), re.MULTILINE)
     for name in ("build.txt", "demo.txt", "dev.txt"):
         assert re.search("^hatchling==", (ROOT / "requirements" / name).read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["aws", "gcp", "kubernetes", "otel"])
+def test_the_image_has_the_extra(name):
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"][name]
+    pinned = set(re.findall(r"^([a-z0-9._-]+)==", (ROOT / "requirements" / "runtime.txt").read_text(), re.MULTILINE))
+
+    assert {re.match(r"[a-z0-9-]+", requirement)[0] for requirement in extra} <= pinned
 
 
 def test_one_version_of_each_requirement_in_all_files():

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deploy.controller.errors import ApiFailed
 from deploy.controller.kinds import Key
-from deploy.controller.leader import Election
+from deploy.controller.leader import Election, Elector
 
 KEY = Key("Lease", "system", "lease")
 WALL = datetime(2026, 1, 1, tzinfo=UTC)
@@ -91,6 +93,38 @@ def test_labels_of_the_lease_stay():
     server.lease["metadata"]["labels"] = {"a": "b"}
     turn(server, one, 1)
     assert server.lease["metadata"]["labels"] == {"a": "b"}
+
+
+def test_a_time_that_was_over_is_noticed_by_who_leads_again():
+    """A renewal that is sent before the end and answered after it: for a moment between the candidate did not lead."""
+    clock = [0.0]
+
+    class Slow(Server):
+        async def get(self, *_: Any) -> dict[str, Any]:
+            if self.lease is None:
+                raise ApiFailed(404, "none")
+            return self.lease
+
+        async def create(self, _kind: Any, value: dict[str, Any]) -> Any:
+            return self.write(value, self.lease)
+
+        async def replace(self, _kind: Any, _key: Any, value: dict[str, Any]) -> Any:
+            clock[0] += 4.0
+            return self.write(value, self.lease)
+
+    moves: list[bool] = []
+    election = Election(key=KEY, identity="1", deadline=10.0)
+    elector = Elector(Slow(), election, lambda: moves.append(elector._leads), clock=lambda: clock[0])
+
+    async def scenario() -> None:
+        for now in (0.0, 9.0):
+            clock[0] = now
+            await elector._turn()
+            elector._tell()
+
+    asyncio.run(scenario())
+    assert elector.is_leading
+    assert moves == [True, False, True]
 
 
 @settings(max_examples=200, deadline=None)

@@ -77,10 +77,20 @@ def test_of_a_secret_of_the_peer_only_the_end_is_known():
     assert due_at(generated(**{EXPIRY: "2026-01-01T12:00:00Z"})) == NOON - timedelta(minutes=5)
 
 
-@pytest.mark.parametrize("text", [None, "", "tomorrow", "2026-01-01T12:00:00", "2026-13-01T12:00:00Z"])
+ENDS_OF_THE_CALENDAR = ("0001-01-01T00:01:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-10:00")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [None, "", "tomorrow", "2026-01-01T12:00:00", "2026-13-01T12:00:00Z", *ENDS_OF_THE_CALENDAR],
+)
 def test_without_an_end_that_can_be_read_it_is_due(text: str | None):
     assert due_at(None) is None
     assert due_at(generated(**({EXPIRY: text} if text is not None else {}))) is None
+
+
+def test_what_was_issued_when_time_ends_is_due():
+    assert due_at(generated(**{ISSUED: "9999-12-31T23:59:58Z", EXPIRY: "9999-12-31T23:59:59Z"})) is None
 
 
 def test_only_some_policies_rotate():
@@ -329,7 +339,7 @@ def test_nobody_waits_for_ever(identity: IdentityEndpoints, fault: Any):
 
 
 def test_what_is_no_address_is_not_asked():
-    for url in ("file:///etc/passwd", "nothing", "ftp://host/"):
+    for url in ("file:///etc/passwd", "nothing", "ftp://host/", "https://[host", "https://host]/"):
         with pytest.raises(RotationFailed, match="is no address of an HTTP server"):
             Caller().json(url)
 

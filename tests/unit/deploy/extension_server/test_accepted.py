@@ -102,8 +102,8 @@ def response(known):
                         metadata={"filterMetadata": {**eg.owned("r")["filterMetadata"], **note["filterMetadata"]}},
                     ),
                     eg.not_found("default/r/rule/3"),
-                    eg.route(MCP_MAIN, generated=False),
-                    eg.route(MCP_SERVER, generated=False),
+                    eg.mcp_route(MCP_MAIN),
+                    eg.mcp_route(MCP_SERVER),
                 )
             ],
         ),

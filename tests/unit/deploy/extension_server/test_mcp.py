@@ -24,14 +24,13 @@ def run(translate):
     return translated
 
 
-def mcp(rule, **fields):
-    return eg.route(rule, generated=False, **fields)
+mcp = eg.mcp_route
 
 
 def test_the_main_route_takes_the_servers_from_nobody_but_the_proxy(run):
     (found,) = run(mcp(f"{MAIN}/rule/0")).routes().values()
 
-    assert found["request_headers_to_add"] == [
+    assert found["request_headers_to_add"][1:] == [
         {
             "header": {
                 "key": "x-ai-eg-mcp-backend-subset",
@@ -143,7 +142,7 @@ USERS = {
 
 @pytest.mark.parametrize("rule", USERS.values(), ids=USERS)
 def test_what_a_user_has_named_nearly_so_stays_as_it_is(run, rule):
-    given = mcp(rule)
+    given = eg.route(rule, generated=False)
     cluster = eg.cluster(rule, eg.locality())
 
     result = run(given, clusters=[cluster])
@@ -161,7 +160,7 @@ CLUSTERS = {
 
 @pytest.mark.parametrize(("rule", "replaced"), CLUSTERS.values(), ids=CLUSTERS)
 def test_the_proxy_stands_where_its_address_was_a_dummy(run, rule, replaced):
-    found = run(clusters=[eg.cluster(rule)]).cluster(rule)
+    found = run(mcp(rule), clusters=[eg.cluster(rule)]).cluster(rule)
 
     if not replaced:
         assert found["type"] == "EDS"
@@ -181,3 +180,47 @@ def test_the_proxy_stands_where_its_address_was_a_dummy(run, rule, replaced):
             ],
         },
     }
+
+
+def untouched(run, given, rule):
+    """Whether a route and its cluster stay where and as they are."""
+    cluster = eg.cluster(rule, eg.locality())
+    result = run(given, clusters=[cluster])
+    unchanged = eg.request(routes=[eg.route_config(given)], clusters=[cluster])
+    return (result.response.routes, result.response.clusters) == (unchanged.routes, unchanged.clusters)
+
+
+# Written by somebody who may write HTTPRoutes in a namespace of the gateway, and wants what belongs to others.
+EVIL = "evil/ai-eg-mcp-main-m/rule/0"
+APPENDED = [{"header": {"key": "x-ai-eg-mcp-route", "value": "evil/m"}, "appendAction": "APPEND_IF_EXISTS_OR_ADD"}]
+TAKEN = "evil/ai-eg-mcp-br-m-github/rule/0"
+FORGED = {
+    "a way to the proxy in the name of another's route": (EVIL, {"about": "default/m"}),
+    "one that is of a namespace nearly so": (EVIL, {"about": "evil2/m"}),
+    "one in whatever name a client gives": (EVIL, {"requestHeadersToAdd": []}),
+    "one that leaves what a client gives": (EVIL, {"requestHeadersToAdd": APPENDED}),
+    "a well-known page that leads somewhere": ("evil/ai-eg-mcp-main-m/rule/1", {"to": "c", "directResponse": None}),
+    "what the proxy sends for another's route": (TAKEN, {"about": "default/m"}),
+    "what the proxy sends for any": (TAKEN, {"match": {"prefix": "/"}}),
+    "what it sends for all but one": (
+        TAKEN,
+        {
+            "match": {
+                "prefix": "/",
+                "headers": [{"name": "x-ai-eg-mcp-route", "stringMatch": {"exact": "evil/m"}, "invertMatch": True}],
+            }
+        },
+    ),
+    "what it sends for those that begin so": (
+        TAKEN,
+        {"match": {"prefix": "/", "headers": [{"name": "x-ai-eg-mcp-route", "stringMatch": {"prefix": "evil/"}}]}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("rule", "fields"), FORGED.values(), ids=FORGED)
+def test_a_name_alone_opens_nothing(run, rule, fields):
+    given = {key: value for key, value in mcp(rule, **fields).items() if value is not None}
+    given["typedPerFilterConfig"] = {"envoy.filters.http.jwt_authn": PER_ROUTE}
+
+    assert untouched(run, given, rule)

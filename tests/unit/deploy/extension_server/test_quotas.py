@@ -99,6 +99,16 @@ def test_what_tells_clients_apart_is_noted_when_they_come(limited):
     ]
 
 
+def test_a_service_quota_is_asked_for_and_paid_from(limited):
+    given = res.quota([TARGET])
+    given["spec"] = {"targetRefs": [TARGET], "serviceQuota": {"quota": BUCKET}}
+
+    assert entries(limited(given)) == [
+        (0, False, ["backend_name", "service_quota"]),
+        (COST.replace("quota_cost", "service_quota_cost"), True, ["backend_name", "service_quota"]),
+    ]
+
+
 ROUTED = {
     "one cluster": {"route": {"cluster": f"httproute/{RULE}"}},
     "a cluster for each backend": {

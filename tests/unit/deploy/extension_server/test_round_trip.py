@@ -67,9 +67,7 @@ def everything():
             eg.listener(eg.chain(eg.CUSTOM_RESPONSE, eg.JWT, notes, eg.ROUTER)),
             eg.listener(eg.passthrough(), name="tcp"),
         ],
-        routes=[
-            eg.route_config(eg.route(), eg.not_found(), eg.route("default/ai-eg-mcp-br-x/rule/0", generated=False))
-        ],
+        routes=[eg.route_config(eg.route(), eg.not_found(), eg.mcp_route("default/ai-eg-mcp-br-x/rule/0"))],
     )
 
 

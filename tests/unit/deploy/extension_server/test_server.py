@@ -9,7 +9,7 @@ import pytest
 from grpc import aio
 from prometheus_client import CollectorRegistry
 
-from deploy.extension_server.knowledge import Snapshot
+from deploy.extension_server.knowledge import NotKnownYet, Snapshot
 from deploy.extension_server.server import ExtensionServer, ListenFailed, encode, serve
 from protos import extension_pb2 as wire
 from protos import health_pb2 as health
@@ -144,6 +144,19 @@ def test_a_fault_of_ours_shows_no_traceback(capsys):
     assert "Traceback" not in said
 
 
+def test_what_is_not_known_yet_takes_nothing_away():
+    def unknown():
+        raise NotKnownYet("a moment")
+
+    async def scenario(talking):
+        code, details = await refused(talking.call(f"{SERVICE}PostTranslateModify", b""))
+
+        assert (code, details) == (grpc.StatusCode.UNAVAILABLE, "a moment")
+        assert talking.count("extension_server_hooks_total", hook="PostTranslateModify", code="UNAVAILABLE") == 1
+
+    talk(scenario, unknown)
+
+
 def test_what_is_not_served_is_logged_with_its_resource(known, capsys):
     request = eg.request(clusters=[eg.cluster(RULE, eg.locality(), eg.locality())])
 
@@ -187,6 +200,29 @@ def test_health_is_told_in_each_way():
         assert (await refused(watching.read()))[0] is grpc.StatusCode.UNAVAILABLE
 
     talk(scenario, Snapshot)
+
+
+def test_health_says_when_it_changes():
+    serving, not_serving = b"\x08\x01", b"\x08\x02"
+
+    async def scenario(talking):
+        watching = talking.channel.unary_stream(f"{HEALTH}Watch")(b"")
+        assert await watching.read() == not_serving
+        assert await talking.call(f"{HEALTH}Check", b"") == not_serving
+        # Whoever asks all the same is answered.
+        assert await talking.call(f"{SERVICE}PostTranslateModify", b"") == b""
+
+        talking.server.set_serving(serving=True)
+        assert await watching.read() == serving
+        body = await talking.call(f"{HEALTH}List", b"")
+        (status,) = health.HealthListResponse.FromString(body).statuses.values()
+        assert status.status == health.HealthCheckResponse.SERVING
+
+        talking.server.set_serving(serving=True)
+        talking.server.set_serving(serving=False)
+        assert await watching.read() == not_serving
+
+    talk(scenario, Snapshot, serving=False)
 
 
 def test_a_hook_in_progress_is_answered_before_the_end():

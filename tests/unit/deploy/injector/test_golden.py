@@ -40,7 +40,8 @@ from tests.unit.deploy.injector.cluster import (
 
 GOLDEN = Path(__file__).parents[4] / "tests" / "golden" / "admission"
 CASES = sorted(path.parent for path in GOLDEN.glob("*/review.json"))
-SECRETS = {("mcp-seeds", "seed"): "canary-seed", ("mcp-seeds", "previous"): "canary-old", ("otel", "token"): "canary-t"}
+SEEDS = names.seed_secret("mcp-seeds", GATEWAY)
+SECRETS = {(SEEDS, "seed"): "canary-seed", (SEEDS, "previous"): "canary-old", ("otel", "token"): "canary-t"}
 
 
 def load(case):

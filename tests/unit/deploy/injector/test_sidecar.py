@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from deploy.injector import names
 from deploy.injector.facts import Attached
 from deploy.injector.options import HeaderAttributes, Seed, SidecarOptions
 from deploy.injector.sidecar import drain_seconds, image
@@ -28,6 +29,7 @@ from tests.unit.deploy.injector.cluster import (
     pod,
 )
 
+SEEDS = names.seed_secret("seeds", GATEWAY)
 IMAGES = {
     "the default": ({}, "r.test/x:1", "r.test/x:1"),
     "an image": ({"image": "other"}, "r.test/x:1", "other"),
@@ -90,7 +92,7 @@ def test_the_seeds_are_nowhere_in_the_pod():
     )
     after, sidecar = injected(pod(), Cluster(routes={GATEWAY: Attached(mcp_routes=True)}), options)
 
-    settings = Settings.parse(*command_line(sidecar, {("seeds", "now"): "new seed", ("seeds", "before"): "old seed"}))
+    settings = Settings.parse(*command_line(sidecar, {(SEEDS, "now"): "new seed", (SEEDS, "before"): "old seed"}))
 
     assert settings.mcp_session_encryption_seed.reveal() == "new seed"
     assert settings.mcp_fallback_session_encryption_seed.reveal() == "old seed"
@@ -152,7 +154,7 @@ ALL_OPTIONS = st.builds(
     ),
     max_recv_msg_size=st.integers(1, 2**63 - 1),
     extra_env=st.just((("A", "replaced"),)),
-    mcp_seed=st.none() | st.just(Seed(secret="s", key="k")),
+    mcp_seed=st.none() | st.just(Seed(secret="seeds", key="k")),
 )
 
 
@@ -161,7 +163,7 @@ ALL_OPTIONS = st.builds(
 def test_the_processor_reads_every_option_as_it_was_given(options, mcp):
     _, sidecar = injected(pod(), Cluster(routes={GATEWAY: Attached(ai_routes=True, mcp_routes=mcp)}), options)
 
-    settings = Settings.parse(*command_line(sidecar, {("s", "k"): "seed"}))
+    settings = Settings.parse(*command_line(sidecar, {(SEEDS, "k"): "seed"}))
     direct = ["-configBundlePath", "/etc/filter-config-bundle", "-logLevel", options.log_level]
     for flag, value in (
         ("request", options.header_attributes.request),

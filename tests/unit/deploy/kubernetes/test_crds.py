@@ -203,6 +203,11 @@ RULES: dict[str, Case] = {
         quota(target(INFERENCE, "InferencePool"), defaultBucket=BUCKET),
         "spec",
     ),
+    "a rate limit service counts to 4294967295": (
+        quota(defaultBucket={"limit": 2**32 - 1, "duration": "1d"}),
+        quota(defaultBucket={"limit": 2**32, "duration": "1d"}),
+        "spec.perModelQuotas[0].quota.defaultBucket",
+    ),
     "give defaultBucket or bucketRules": (
         quota(bucketRules=[{"quota": BUCKET}]),
         quota(bucketRules=[]),
@@ -335,7 +340,6 @@ FIELDS: dict[str, tuple[Any, bool]] = {
     "a proxy at the last port": (config(forwardProxy={"address": "proxy:65535"}), True),
     "a proxy beyond the last port": (config(forwardProxy={"address": "proxy:65536"}), False),
     "a quota of a week": (quota(defaultBucket={"limit": 1, "duration": "1w"}), False),
-    "a large quota": (quota(defaultBucket={"limit": 2**62, "duration": "1d"}), True),
     "an issuer that is no URI": (secured(oauth={**OAUTH, "issuer": "here"}), False),
     "a default action": (secured(authorization={"defaultAction": "Maybe"}), False),
     "no backends": (mcp(backendRefs=[]), False),

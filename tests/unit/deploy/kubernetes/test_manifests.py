@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -16,7 +17,9 @@ import pytest
 import yaml
 
 import deploy
-from deploy.controller.kinds import KINDS
+from deploy.controller.flags import Flags, flag_names
+from deploy.controller.permissions import CLUSTER_RIGHTS, LEASE_RIGHTS, WATCHED_RIGHTS, WEBHOOK_RIGHTS, Right
+from deploy.extension_server.hooks import HOOKS
 from deploy.kubernetes.__main__ import main
 from deploy.kubernetes.files import render
 
@@ -57,8 +60,8 @@ def digest(name: str) -> str:
     """Of everything that a rendering is made of."""
     hashed = hashlib.sha256()
     # Dashboards and alerts are in no kept rendering.
-    rules = CHART / "files" / "cluster-role-rules.yaml"
-    for path in sorted([*CHART.glob("templates/*"), CHART / "Chart.yaml", CHART / "values.yaml", rules]):
+    rules = CHART.glob("files/cluster-*.yaml")
+    for path in sorted([*CHART.glob("templates/*"), CHART / "Chart.yaml", CHART / "values.yaml", *rules]):
         hashed.update(f"{path.relative_to(CHART)}\n".encode() + path.read_bytes())
     hashed.update((RENDERED / f"{name}.values.yaml").read_bytes())
     return hashed.hexdigest()
@@ -176,11 +179,13 @@ def flags(objects: list[Object]) -> dict[str, str]:
 @every_rendering
 def test_objects_are_of_kinds_that_clusters_have_and_named_once(objects):
     assert {(value["apiVersion"], value["kind"]) for value in objects} <= KNOWN
-    names = [(value["kind"], value["metadata"]["name"]) for value in objects]
+    names = [(value["kind"], value["metadata"].get("namespace"), value["metadata"]["name"]) for value in objects]
     assert len(set(names)) == len(names)
     for value in objects:
         namespace = value["metadata"].get("namespace")
-        assert namespace == (None if value["kind"] in OF_THE_CLUSTER else NAMESPACE)
+        # Rights are given where they are used.
+        watched = value["kind"] == "RoleBinding" and value["metadata"]["name"].endswith("-watched")
+        assert watched or namespace == (None if value["kind"] in OF_THE_CLUSTER else NAMESPACE)
 
 
 @every_rendering
@@ -214,8 +219,23 @@ def test_ports_are_named_and_named_ports_exist(objects):
     assert all(len(name) <= 15 for name in named)
     probes = ("startupProbe", "livenessProbe", "readinessProbe")
     assert {container(objects)[probe]["httpGet"]["port"] for probe in probes} == {"http-metrics"}
-    for policy in of(objects, "NetworkPolicy"):
-        assert {port["port"] for entry in policy["spec"]["ingress"] for port in entry["ports"]} == set(named)
+
+
+@every_rendering
+def test_the_network_lets_through_what_is_needed_and_nothing_else(objects):
+    spec = one(objects, "NetworkPolicy")["spec"]
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    allowed = {port["port"]: entry.get("from") for entry in spec["ingress"] for port in entry["ports"]}
+    assert set(allowed) == {port["name"] for port in container(objects)["ports"]}
+    # Nobody but Envoy Gateway and rate limit services is told, or tells, what is in gateways.
+    gateway = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "envoy-gateway-system"}}}
+    assert allowed["grpc"] == allowed["ratelimit-xds"]
+    assert allowed["grpc"][0] == gateway
+    assert all(port["protocol"] == "TCP" for entry in spec["ingress"] for port in entry["ports"])
+    out = {(port["port"], port["protocol"]) for entry in spec["egress"] for port in entry["ports"]}
+    names = {(port, protocol) for port in (53, 5353) for protocol in ("UDP", "TCP")}
+    assert out - names == {(port, "TCP") for port in (443, 6443, 8443, 16443)}
+    assert names <= out
 
 
 @every_rendering
@@ -277,83 +297,84 @@ def test_the_certificate_is_kept_by_the_controller_or_mounted(objects):
         assert webhook["cert-manager.io/inject-ca-from"] == f"{NAMESPACE}/{certificate['metadata']['name']}"
 
 
-# Flags of the controller (contract, control plane 0), and two that the contract does not have: which of the three parts
-# run, and the Secret that the controller keeps the webhook's certificate in.
-FLAGS = {
-    "only", "tlsCertSecretName", "envoyGatewayNamespace", "extProcImage", "extProcImagePullPolicy",
-    "extProcLogLevel", "logLevel", "extProcLogFormat", "logFormat", "extProcEnableRedaction",
-    "extProcExtraEnvVars", "extProcImagePullSecrets", "extProcMaxRecvMsgSize", "maxRecvMsgSize",
-    "enableLeaderElection", "port", "webhookPort", "tlsCertDir", "tlsCertName", "tlsKeyName", "caBundleName",
-    "requestHeaderAttributes", "spanRequestHeaderAttributes", "logRequestHeaderAttributes",
-    "metricsRequestHeaderAttributes", "endpointPrefixes", "rootPrefix", "watchNamespaces", "cacheSyncTimeout",
-    "mcpSessionEncryptionSeed", "mcpSessionEncryptionIterations", "mcpFallbackSessionEncryptionSeed",
-    "mcpFallbackSessionEncryptionIterations", "quotaRateLimitServiceAddr", "quotaRateLimitTimeout",
-    "quotaRateLimitFailureModeDeny",
-}  # fmt: skip
-
-
 @every_rendering
-def test_flags_are_those_that_the_controller_has(objects):
-    assert set(flags(objects)) <= FLAGS
+def test_flags_are_those_that_the_controller_has_and_can_be_read(objects):
+    variables = {entry["name"]: entry.get("value", "from a Secret") for entry in container(objects)["env"]}
+    _, *arguments = container(objects)["args"]
+    expanded = [re.sub(r"\$\((\w+)\)", lambda name: variables[name[1]], argument) for argument in arguments]
+    read = Flags.parse(expanded, {"POD_NAMESPACE": NAMESPACE})
+    assert read.namespace == NAMESPACE
+    assert read.envoy_gateway_namespace == "envoy-gateway-system"
     assert flags(objects)["endpointPrefixes"] == "openai:,cohere:/cohere,anthropic:/anthropic"
+
+
+# Addresses are the container's ports; the namespace is the pod's own.
+NOT_PASSED = {"port", "metricsAddress", "ratelimitXdsAddress", "namespace", "configVersion", "drainTime"}
 
 
 def test_every_value_of_the_chart_reaches_its_flag():
     given = flags(RENDERINGS["helm everything"])
-    assert set(given) == FLAGS - {"port", "tlsCertSecretName"}
+    assert set(given) == flag_names() - NOT_PASSED - {"tlsCertSecretName"}
     assert {name: given[name] for name in ("enableLeaderElection", "watchNamespaces", "extProcExtraEnvVars")} == {
         "enableLeaderElection": "false",
         "watchNamespaces": "team-a,team-b",
         "extProcExtraEnvVars": "OTEL_SERVICE_NAME=gateway;OTEL_TRACES_EXPORTER=otlp",
     }
     assert given["spanRequestHeaderAttributes"] == ""
+    assert given["extensionServerEndpointsHook"] == "false"
     assert given["extProcMaxRecvMsgSize"] == "536870912"
     assert given["mcpSessionEncryptionSeed"] == "$(MCP_SESSION_ENCRYPTION_SEED)"
+
+
+def test_the_ports_of_the_container_are_those_that_the_controller_listens_on():
+    read = Flags.parse([], {})
+    ports = {port["name"]: port["containerPort"] for port in container(RENDERINGS["kustomize"])["ports"]}
+    assert ports == {
+        "webhook": read.webhook_port,
+        "grpc": read.port[1],
+        "http-metrics": read.metrics_address[1],
+        "ratelimit-xds": read.ratelimit_xds_address[1],
+    }
+    grace = pod(RENDERINGS["kustomize"])["terminationGracePeriodSeconds"]
+    assert read.drain_time < grace
 
 
 # --- what the controller may do ---
 
 
-def rights(role: Object) -> set[tuple[str, str, str]]:
-    found = [right for rule in role["rules"] for right in product(rule["apiGroups"], rule["resources"], rule["verbs"])]
+def rights(role: Object) -> set[Right]:
+    """What a role grants of all objects, and not of one by its name."""
+    rules = [rule for rule in role["rules"] if "resourceNames" not in rule]
+    found = [
+        Right(verb, group, resource)
+        for rule in rules
+        for group, resource, verb in product(rule["apiGroups"], rule["resources"], rule["verbs"])
+    ]
     assert len(set(found)) == len(found)
     assert all("*" not in right for right in found)
     return set(found)
 
 
-def role_of_the_controller(objects: list[Object]) -> Object:
-    return next(role for role in of(objects, "ClusterRole") if role["metadata"]["name"] == "ai-gateway-controller")
+def cluster_role(objects: list[Object], suffix: str = "") -> Object:
+    name = f"ai-gateway-controller{suffix}"
+    (found,) = [role for role in of(objects, "ClusterRole") if role["metadata"]["name"] == name]
+    return found
 
 
 @every_rendering
-def test_what_is_watched_may_be_read_and_nothing_else(objects):
-    given = rights(role_of_the_controller(objects))
-    readable = {(group, resource) for group, resource, verb in given if verb == "watch"}
-    assert readable == {(kind.group, kind.plural) for kind in KINDS.values()}
-    for group, resource in readable:
-        assert {(group, resource, verb) for verb in ("get", "list", "watch")} <= given
-    parts = {(group, resource.partition("/")[0]) for group, resource, _ in given}
-    assert parts == readable
+def test_roles_grant_what_the_controller_says_that_it_asks_for(objects):
+    assert rights(cluster_role(objects)) == WATCHED_RIGHTS
+    assert rights(cluster_role(objects, "-cluster")) == CLUSTER_RIGHTS
+    assert rights(one(objects, "Role")) == LEASE_RIGHTS
 
 
 @every_rendering
-def test_only_what_the_controller_makes_may_be_created_and_deleted(objects):
-    given = rights(role_of_the_controller(objects))
-    made = {"httproutes", "backends", "httproutefilters", "securitypolicies", "backendtrafficpolicies", "secrets"}
-    for verb in ("create", "delete"):
-        assert {resource for _, resource, granted in given if granted == verb} == made
-    assert {verb for *_, verb in given} == {"get", "list", "watch", "create", "patch", "delete"}
-
-
-@every_rendering
-def test_the_cluster_is_changed_at_one_name_and_leases_in_one_namespace(objects):
-    (webhook,) = [role for role in of(objects, "ClusterRole") if role["metadata"]["name"].endswith("-webhook")]
-    (rule,) = webhook["rules"]
+def test_of_webhook_configurations_one_may_be_changed(objects):
+    named = [rule for role in of(objects, "ClusterRole") for rule in role["rules"] if "resourceNames" in rule]
+    (rule,) = named
     assert rule["resourceNames"] == [one(objects, "MutatingWebhookConfiguration")["metadata"]["name"]]
-    assert rule["verbs"] == ["get", "patch"]
-    assert rights(one(objects, "Role")) == {
-        ("coordination.k8s.io", "leases", verb) for verb in ("get", "create", "update")
-    }
+    asked = product(rule["verbs"], rule["apiGroups"], rule["resources"])
+    assert {Right(*each) for each in asked} == WEBHOOK_RIGHTS
 
 
 @every_rendering
@@ -365,6 +386,19 @@ def test_every_role_is_bound_to_somebody_who_exists(objects):
     assert {(each["roleRef"]["kind"], each["roleRef"]["name"]) for each in bindings} == roles
     subjects = {(who["namespace"], who["name"]) for each in bindings for who in each["subjects"]}
     assert subjects == {(NAMESPACE, account["name"]), ("envoy-gateway-system", "envoy-gateway")}
+
+
+def test_where_some_namespaces_are_watched_nothing_is_granted_in_others():
+    objects = RENDERINGS["helm everything"]
+    watched = cluster_role(objects)["metadata"]["name"]
+    everywhere = {binding["roleRef"]["name"] for binding in of(objects, "ClusterRoleBinding")}
+    assert watched not in everywhere
+    bound = [each for each in of(objects, "RoleBinding") if each["roleRef"] == {**each["roleRef"], "name": watched}]
+    places = [each["metadata"]["namespace"] for each in bound if each["roleRef"]["kind"] == "ClusterRole"]
+    assert sorted(places) == sorted([*flags(objects)["watchNamespaces"].split(","), "envoy-gateway-system", NAMESPACE])
+    for other in ("kustomize", "helm least", "helm peer"):
+        bindings = of(RENDERINGS[other], "ClusterRoleBinding")
+        assert watched in {binding["roleRef"]["name"] for binding in bindings}
 
 
 # --- kustomize ---
@@ -390,12 +424,26 @@ SCHEMA = jsonschema.Draft7Validator(json.loads((CHART / "values.schema.json").re
 BAD_VALUES: dict[str, tuple[str, Any]] = {
     "a misspelled key": ("controller.replicas", 3),
     "an unknown level": ("controller.logLevel", "verbose"),
+    "a level that the processor does not know": ("extProc.logLevel", "trace"),
     "a prefix without a slash": ("endpointConfig.cohere", "cohere"),
     "a semicolon in a variable": ("extProc.extraEnvVars", [{"name": "A", "value": "b;c"}]),
     "a mapping without an attribute": ("controller.requestHeaderAttributes", "x-tenant"),
     "variables in a form that is no more": ("controller.podEnv", {"key": "A"}),
     "a part that there is not": ("controller.only", ["webhook"]),
     "no iterations": ("controller.mcp.sessionEncryption.iterations", 0),
+    "a key in a nested part": ("controller.mutatingWebhook.certManager.enabled", True),
+    "a part that the chart does not have": ("gateway.enabled", True),
+    "a tag that YAML made a number of": ("controller.image.tag", 1.1),
+    "a policy that does not exist": ("controller.mutatingWebhook.failurePolicy", "Sometimes"),
+    "a port that does not exist": ("controller.mutatingWebhook.port", 70000),
+    "an egress without a port": ("networkPolicy.egress.ports", []),
+    "a peer that is no peer": ("networkPolicy.from", [{"namespace": "x"}]),
+    "a label that is no text": ("controller.podLabels", {"number": 1}),
+    "a volume without a name": ("controller.extraVolumes", [{"emptyDir": {}}]),
+    "an argument that is no flag": ("controller.extraArgs", ["configVersion=v1"]),
+    "no room for messages": ("controller.maxRecvMsgSize", "0"),
+    "a disruption of what share": ("podDisruptionBudget.maxUnavailable", "half"),
+    "several writers": ("controller", {"replicaCount": 2, "leaderElection": {"enabled": False}}),
 }
 
 
@@ -413,6 +461,42 @@ def test_a_bad_value_does_not(path, value):
     for key in reversed(path.split(".")):
         value = {key: value}
     assert not SCHEMA.is_valid(value)
+
+
+# Objects in Kubernetes' own form, or of names that are up to somebody else.
+OPEN_VALUES = {
+    "global", "controller.resources", "controller.affinity", "controller.podSecurityContext",
+    "controller.securityContext", "controller.podAnnotations", "controller.podLabels", "controller.nodeSelector",
+    "controller.podEnv", "controller.mutatingWebhook.objectSelector", "controller.mutatingWebhook.namespaceSelector",
+    "controller.serviceAccount.annotations", "controller.service.annotations", "dashboards.labels", "alerts.labels",
+}  # fmt: skip
+
+
+def test_only_what_is_kubernetes_own_takes_unknown_keys():
+    def objects(schema: Object, path: str = "") -> Iterator[tuple[str, Object]]:
+        if schema.get("type") == "object":
+            yield path, schema
+        for name, part in schema.get("properties", {}).items():
+            yield from objects(part, f"{path}.{name}" if path else name)
+
+    assert {
+        path for path, part in objects(SCHEMA.schema) if part.get("additionalProperties") is not False
+    } == OPEN_VALUES
+
+
+def test_helm_asks_the_schema():
+    program = shutil.which("helm")
+    if program is None:
+        pytest.skip("no helm on the PATH")
+    done = subprocess.run(
+        [program, "template", "aieg", CHART, "--set", "controller.replicas=3"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "replicas" in done.stderr
 
 
 def test_every_value_has_a_default_and_every_default_a_schema():
@@ -447,9 +531,12 @@ def test_envoy_gateway_is_told_of_the_service_and_of_every_list():
     assert manager["service"] == {"fqdn": {"hostname": host, "port": 1063}}
     hooks = manager["hooks"]["xdsTranslator"]
     assert hooks["translation"] == {part: {"includeAll": True} for part in ("listener", "route", "cluster", "secret")}
-    assert hooks["post"] == ["Translation", "Cluster", "Route"]
+    # Those that are answered, and no other: Envoy Gateway would take their refusal for a failure.
+    messages = {"Translation": "PostTranslateModify"}
+    assert {messages.get(name, f"Post{name}Modify") for name in hooks["post"]} == set(HOOKS)
     size = manager["maxMessageSize"]
-    assert size == f"{int(flags(RENDERINGS['helm least'])['maxRecvMsgSize']) >> 20}Mi"
+    for rendering in ("kustomize", "helm least"):
+        assert size == f"{int(flags(RENDERINGS[rendering])['maxRecvMsgSize']) >> 20}Mi"
 
 
 def test_generated_files_are_as_they_are_generated():

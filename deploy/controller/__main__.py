@@ -1,7 +1,0 @@
-"""See :mod:`deploy.controller.main`."""
-
-import sys
-
-from deploy.controller.main import main
-
-sys.exit(main())
