@@ -39,14 +39,52 @@ Change = Object | Gone
 
 
 class Changes:
-    """What has changed, the last state of each object only."""
+    """What has changed, the last state of each object only.
+
+    Answers to writes tell it before the watch does, and may come long after it: one that the watch has gone past counts
+    no more, and one of which it has told nothing yet is not forgotten when it begins anew with a list.
+    """
 
     def __init__(self) -> None:
         self._pending: dict[Key, Change] = {}
+        self._reflectors: dict[tuple[str, str], Reflector] = {}
+        # Versions of what only answers have told.
+        self._answers: dict[Key, str] = {}
         self.arrived = asyncio.Event()
 
+    def follow(self, reflector: Reflector) -> None:
+        """Somebody tells what becomes of answers."""
+        self._reflectors[reflector.kind.name, reflector.namespace] = reflector
+
     def put(self, value: Object) -> None:
-        """An object is there."""
+        """An object is there, as an answer says."""
+        key, version = key_of(value), str(value["metadata"].get("resourceVersion") or "")
+        reflector = self._reflectors.get((key.kind, "")) or self._reflectors.get((key.kind, key.namespace))
+        if reflector is not None and not reflector.knows(key):
+            if _is_until(version, reflector.version):
+                # It was there, and is not any more.
+                if key not in self._pending:
+                    self.gone(key, str(value["metadata"].get("uid") or ""))
+                return
+            self._answers[key] = version
+        self.observed(value)
+
+    def only_answered(self, reflector: Reflector) -> set[Key]:
+        """What was there until a moment of a reflector as far as answers say, and was seen by nobody."""
+        return {
+            key
+            for key, version in self._answers.items()
+            if key.kind == reflector.kind.name
+            and reflector.namespace in ("", key.namespace)
+            and _is_until(version, reflector.version)
+        }
+
+    def confirmed(self, key: Key) -> None:
+        """A list or a watch has told of an object, or has shown that it is gone."""
+        self._answers.pop(key, None)
+
+    def observed(self, value: Object) -> None:
+        """An object is there, as a list or a watch says."""
         key = key_of(value)
         known = self._pending.get(key)
         if isinstance(known, dict) and is_older(value, known):
@@ -71,6 +109,11 @@ class Changes:
         return len(self._pending)
 
 
+def _is_until(version: str, other: str) -> bool:
+    """Whether a version is not later than another; not known of what is no number."""
+    return all(each.isascii() and each.isdigit() for each in (version, other)) and int(version) <= int(other)
+
+
 @dataclass(slots=True)
 class Reflector:
     """Follows the objects of one kind, in one namespace or in all."""
@@ -85,6 +128,18 @@ class Reflector:
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     _known: set[Key] = field(default_factory=set)
     _version: str = ""
+
+    def __post_init__(self) -> None:
+        self.changes.follow(self)
+
+    @property
+    def version(self) -> str:
+        """Until when it has seen everything; empty before the first list."""
+        return self._version
+
+    def knows(self, key: Key) -> bool:
+        """Whether an object is there, as far as it has seen."""
+        return key in self._known
 
     async def run(self) -> None:
         """Follows until it is cancelled."""
@@ -122,9 +177,12 @@ class Reflector:
         for item in items:
             value = self._typed(item)
             now.add(key_of(value))
-            self.changes.put(value)
-        for key in self._known - now:
+            self.changes.observed(value)
+        for key in (self._known | self.changes.only_answered(self)) - now:
             self.changes.gone(key)
+            self.changes.confirmed(key)
+        for key in now:
+            self.changes.confirmed(key)
         self._known = now
         self.synced.set()
 
@@ -165,12 +223,13 @@ class Reflector:
             value = self._typed(item)
             key = key_of(value)
             self.metrics.events.labels(self.kind.name, event).inc()
+            self.changes.confirmed(key)
             if event == "DELETED":
                 self._known.discard(key)
                 self.changes.gone(key, str(value["metadata"].get("uid") or ""))
             else:
                 self._known.add(key)
-                self.changes.put(value)
+                self.changes.observed(value)
         # Last: what was not taken is to be told again.
         if version:
             self._version = str(version)

@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import Final, Literal, cast
 
 import structlog
-import yaml
 from lightkube.core.exceptions import ConfigError
 
-from deploy.controller import flag_values, seeds
-from deploy.controller.api import KubeApi
+from deploy.controller import flag_values, kubeconfig, seeds
 from deploy.controller.errors import ControllerError
 from deploy.controller.exchanges import Exchanges, callers
 from deploy.controller.flags import DEFAULT_SEED, FlagInvalid, Flags, HelpRequested, usage
@@ -32,18 +30,14 @@ from deploy.injector.options import DEFAULT_ITERATIONS, HeaderAttributes, Seed, 
 from deploy.injector.tls import TlsError, TlsFiles
 from filter_config.redact import Secret
 
-
-class NoCluster(ControllerError):
-    """Nothing says where the API server is, or what does cannot be used."""
-
-
 LogSetup = Callable[[str, str], None]
 """Begins to log, with a level and a format as the flags have them."""
 
 OK: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2
-_EXPECTED: Final = (OSError, TlsError, ControllerError)
+# What gives a token to requests may fail later than it is looked at.
+_EXPECTED: Final = (OSError, TlsError, ControllerError, ConfigError)
 _log = structlog.get_logger(__name__)
 
 
@@ -68,28 +62,20 @@ def main(argv: Sequence[str], environ: Mapping[str, str], set_up_logs: LogSetup)
         if parts.injector is not None and flags.mcp_session_encryption_seed == Secret(DEFAULT_SEED):
             _log.warning("MCP sessions are encrypted with a seed that everybody knows", flag="mcpSessionEncryptionSeed")
         try:
-            asyncio.run(_run(parts))
+            asyncio.run(_run(parts, environ))
         except Exception as error:  # noqa: BLE001 - the last place where it can become a line
             return _fail(_told(error))
     return OK
 
 
-async def _run(parts: Parts) -> None:
+async def _run(parts: Parts, environ: Mapping[str, str]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await Together(_api(), parts).run(stop)
-
-
-def _api() -> KubeApi:
-    try:
-        return KubeApi()
-    except (ConfigError, OSError) as error:
-        raise NoCluster(f"no cluster to work for: {error}") from error
-    except (yaml.YAMLError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # lightkube takes a kubeconfig for what it should be.
-        raise NoCluster(f"no cluster to work for: the kubeconfig cannot be used: {error}") from error
+    api, url = kubeconfig.connect(environ)
+    _log.info("works for a cluster", server=url, namespace=parts.service.namespace, identity=parts.service.identity)
+    await Together(api, parts).run(stop)
 
 
 def _told(error: Exception) -> str:

@@ -19,11 +19,17 @@ PARTS: Final = ("controller", "injector", "extension-server")
 QUOTA_PORT: Final = 8081
 """Of a rate limit service that is given without one."""
 HIGHEST_PORT: Final = 65535
+LONGEST: Final = float(2**63 // 10**9)
+"""Seconds that a duration of Go, and one of Envoy, can hold."""
+SHORTEST: Final = 0.001
+"""Seconds that are more than none to Envoy, which counts milliseconds."""
 
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 _LEVEL: Final = re.compile(r"(debug|info|warn|error)([+-][0-9]+)?", re.ASCII | re.IGNORECASE)
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_HOST: Final = re.compile(r"[^\s/]+")
+_PATH: Final = re.compile(r"/[!-~]*")
 _FILE: Final = re.compile(r"[^/\0]+")
 _NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
 _DURATION: Final = re.compile(r"(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|ms|s|m|h))+", re.ASCII)
@@ -81,7 +87,9 @@ def integer(least: int, most: int = 2**63 - 1) -> Reader:
             value = int(given, 0)
         except ValueError:
             raise ValueError from None
-        if not least <= value <= most:
+        if value > most:
+            raise ValueError(f"it is more than {most}")
+        if value < least:
             raise ValueError
         return value
 
@@ -89,10 +97,13 @@ def integer(least: int, most: int = 2**63 - 1) -> Reader:
 
 
 def seconds(given: str) -> float:
-    """A number of seconds that is greater than zero."""
+    """A number of seconds that is greater than zero, to Envoy too."""
     if _NUMBER.fullmatch(given) is None or not float(given):
         raise ValueError
-    return float(given)
+    value = _bounded(float(given))
+    if value < SHORTEST:
+        raise ValueError("it is less than a millisecond")
+    return value
 
 
 def duration(given: str) -> float:
@@ -101,7 +112,13 @@ def duration(given: str) -> float:
         return 0.0
     if _DURATION.fullmatch(given) is None:
         raise ValueError
-    return sum(float(number) * _SECONDS[unit] for number, unit in _DURATION_PART.findall(given))
+    return _bounded(sum(float(number) * _SECONDS[unit] for number, unit in _DURATION_PART.findall(given)))
+
+
+def _bounded(value: float) -> float:
+    if value > LONGEST:
+        raise ValueError("it is longer than 292 years")
+    return value
 
 
 def some_time(given: str) -> float:
@@ -135,7 +152,7 @@ def service(given: str) -> SocketAddress:
     if given.startswith("[") and given.endswith("]") and _is_ip(given[1:-1]):
         return SocketAddress(host=given[1:-1], port=QUOTA_PORT)
     host, port = address(given if ":" in given else f"{given}:{QUOTA_PORT}")
-    if not host or not port:
+    if not port or _HOST.fullmatch(host) is None:
         raise ValueError
     return SocketAddress(host=host, port=port)
 
@@ -167,9 +184,16 @@ def file_name(given: str) -> str:
 
 
 def path_prefix(given: str) -> str:
-    """A path."""
-    if not given.startswith("/"):
+    """A path as a request has it, where other characters than those of ASCII are escaped."""
+    if _PATH.fullmatch(given) is None:
         raise ValueError
+    return given
+
+
+def image(given: str) -> str:
+    """A reference to an image; empty for none."""
+    if any(character.isspace() for character in given):
+        raise ValueError("there is space in it")
     return given
 
 

@@ -157,7 +157,7 @@ class Flags:
 
     ext_proc_image: Annotated[
         str,
-        Knob(read.text, "an image", "The processor's image, which the webhook injects. With an empty one, none is."),
+        Knob(read.image, "an image", "The processor's image, which the webhook injects. With an empty one, none is."),
     ] = "docker.io/envoyproxy/ai-gateway-extproc:latest"
     ext_proc_image_pull_policy: Annotated[
         str,
@@ -297,8 +297,9 @@ class Flags:
         fields = {flag_name(field): field for field in table}
         given: dict[str, Any] = {}
         rest = list(reversed(argv))
+        switch = ""
         while rest:
-            flag, text = _split(rest.pop())
+            flag, text = _split(rest.pop(), switch)
             if flag in ("h", "help"):
                 raise HelpRequested
             if flag not in fields:
@@ -308,6 +309,7 @@ class Flags:
                 if not rest:
                     raise FlagInvalid(f"--{flag}: a value is missing: {knob.form}")
                 text = rest.pop()
+            switch = flag if text is None else ""
             given[fields[flag]] = True if text is None else _value(flag, knob, text)
         if not given.get("namespace"):
             given["namespace"] = environ.get("POD_NAMESPACE") or given.get(
@@ -316,11 +318,12 @@ class Flags:
         return cls(**given)
 
 
-def _split(argument: str) -> tuple[str, str | None]:
-    """A flag's name, and its value when that is part of the argument."""
+def _split(argument: str, switch: str) -> tuple[str, str | None]:
+    """A flag's name, and its value when that is part of the argument; ``switch`` is what was given alone before."""
     body = argument.removeprefix("-").removeprefix("-")
     if body == argument or not body or body.startswith(("-", "=")):
-        raise FlagInvalid(f"{argument!r} is no flag; -h lists all")
+        hint = f"a value of --{switch} is given after =" if switch else "-h lists all"
+        raise FlagInvalid(f"{argument!r} is no flag; {hint}")
     name, equals, text = body.partition("=")
     return name, text if equals else None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from deploy.controller import config_secrets, indexes, rollout, seeds
 from deploy.controller.assemble import Assembled
 from deploy.controller.closure import is_ours
@@ -18,24 +20,26 @@ from filter_config.sources.envoy_ai_gateway.resources import ExtProcContainer, G
 def plan(view: View, judging: Judging, options: ControllerOptions, key: Key, assembled: Assembled | None) -> Plan:
     """The plan of a Gateway that has this config, which may be gone, or somebody else's."""
     entry = view.get(*key)
-    pods = view.found_live(indexes.pods_of(key.namespace, key.name))
-    workloads = view.found_live(indexes.workloads_of(key.namespace, key.name))
+    problems: list[str] = []
+    pods = _credible(view.found_live(indexes.pods_of(key.namespace, key.name)), options, key, problems)
+    workloads = _credible(view.found_live(indexes.workloads_of(key.namespace, key.name)), options, key, problems)
     made = view.found_live(indexes.secrets_of(config_secrets.digest_of(key.namespace, key.name)))
     serving = entry is not None and not entry.is_deleting and is_ours(view, entry, options.controller)
     config = assembled if serving else None
     mcp = bool(view.found(indexes.routes_of("MCPRoute", key.namespace, key.name)))
-    problems: list[str] = []
     writes: list[Write] = []
     try:
-        places = rollout.namespaces(pods, workloads) or [_predicted(view, options, key)]
+        places = rollout.namespaces(pods, workloads, options.envoy_gateway_namespace)
+        places = places or [_predicted(view, options, key)]
         wanted: list[Object] = []
         if config is not None:
             wanted += config_secrets.objects(key, places, config, options.version)
             wanted += seeds.objects(key, places, options.mcp_seeds, pods, mcp=mcp)
-        writes, problems = config_secrets.settle(view, key, wanted, made)
+        writes, refused = config_secrets.settle(view, key, wanted, made)
+        problems += refused
     except TooLarge as error:
         # What is there stays: an older config is better than none.
-        problems = [str(error)]
+        problems.append(str(error))
     outcome = rollout.Outcome()
     if serving:
         assert entry is not None
@@ -55,6 +59,20 @@ def plan(view: View, judging: Judging, options: ControllerOptions, key: Key, ass
         requeue_after=outcome.requeue_after,
         problem="; ".join(problems),
     )
+
+
+def _credible(entries: Sequence[Entry], options: ControllerOptions, key: Key, problems: list[str]) -> list[Entry]:
+    """Those that are where Envoy Gateway puts the proxies of a Gateway.
+
+    Anybody may label anything, and the Secrets of a Gateway with all its credentials go where its proxies are.
+    """
+    expected = (options.envoy_gateway_namespace, key.namespace)
+    problems += [
+        f"{entry.key} has the labels of the Gateway's proxies, which are in {' or '.join(expected)}: it is passed over"
+        for entry in entries
+        if entry.key.namespace not in expected
+    ]
+    return [entry for entry in entries if entry.key.namespace in expected]
 
 
 def _predicted(view: View, options: ControllerOptions, key: Key) -> str:

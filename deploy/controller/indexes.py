@@ -33,6 +33,11 @@ def routes_to_pool(namespace: str, name: str) -> Mark:
     return ("routes-to-pool", namespace, name)
 
 
+def stranger(namespace: str, name: str) -> Mark:
+    """The HTTPRoute of this name that was not made of the AIGatewayRoute of this name."""
+    return ("stranger", namespace, name)
+
+
 def pods_of(namespace: str, gateway: str) -> Mark:
     """Pods by Gateway."""
     return ("pods-of", namespace, gateway)
@@ -109,7 +114,10 @@ def _ai_route(value: Object) -> Iterable[Mark]:
 
 
 def _http_route(value: Object) -> Iterable[Mark]:
-    return [*_owner(value), *_pools(value)]
+    _, namespace, name = key_of(value)
+    owners = list(_owner(value))
+    own = made_of("AIGatewayRoute", namespace, name) in owners
+    return [*owners, *_pools(value), *([] if own else [stranger(namespace, name)])]
 
 
 def _mcp_route(value: Object) -> Iterable[Mark]:

@@ -7,7 +7,6 @@ the extension server takes off the public listener. A route whose protection can
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import quote
@@ -15,11 +14,11 @@ from urllib.parse import quote
 from deploy.controller import indexes, mcp_security
 from deploy.controller.config_secrets import MANAGED_LABEL, MANAGER
 from deploy.controller.http_routes import copied, extension, object_of, parents
-from deploy.controller.kinds import KINDS, Object
-from deploy.controller.ownership import Made, differs
+from deploy.controller.kinds import KINDS, Key, Object, key_of
+from deploy.controller.mcp_security import name_of
+from deploy.controller.ownership import Made, differs, is_controlled_by
 from deploy.controller.store import Entry, View
 from deploy.controller.writes import Apply, Delete, Write
-from filter_config.sources.emit import MAX_OBJECT_NAME
 from filter_config.sources.envoy_ai_gateway.fields import ENVOY_GATEWAY_GROUP
 from filter_config.sources.envoy_ai_gateway.mcp_resources import MCPAPIKey, MCPBackendRef, MCPRoute
 
@@ -46,6 +45,9 @@ def objects(view: View, entry: Entry, route: MCPRoute, foreign: frozenset[int]) 
         security = mcp_security.objects(entry, route)
     except mcp_security.Unprotected as error:
         return Made(problems=(str(error),))
+    taken = [key for key in map(key_of, security) if _is_taken(view, entry, key)]
+    if taken:
+        return Made(problems=tuple(_taken(entry, key) for key in taken))
     made: list[Object] = [*security]
     problems: list[str] = []
     for ref in route.spec.backend_refs:
@@ -57,13 +59,14 @@ def objects(view: View, entry: Entry, route: MCPRoute, foreign: frozenset[int]) 
     return Made(objects=tuple(made), problems=tuple(problems))
 
 
-def name_of(kind: str, *parts: str) -> str:
-    """``ai-eg-mcp-<kind>-<parts>``, with a hash in place of the end when that is no name."""
-    name = "-".join((f"ai-eg-mcp-{kind}" if kind else "ai-eg-mcp", *parts))
-    if len(name) <= MAX_OBJECT_NAME:
-        return name
-    digest = hashlib.sha256("/".join((kind, *parts)).encode()).hexdigest()[:12]
-    return f"{name[: MAX_OBJECT_NAME - len(digest) - 1].rstrip('-.')}-{digest}"
+def _is_taken(view: View, entry: Entry, key: Key) -> bool:
+    """Whether the name of a policy that protects a route is another's."""
+    found = view.live(*key) if key.kind == "SecurityPolicy" else None
+    return found is not None and not is_controlled_by(found.value, entry.key)
+
+
+def _taken(entry: Entry, key: Key) -> str:
+    return f"{key} is there and was not made of {entry.key}; rename one of them. The route is not served"
 
 
 def _route_id(entry: Entry) -> str:

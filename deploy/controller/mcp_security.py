@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from typing import Any, Final
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 from deploy.controller.http_routes import extension, object_of
 from deploy.controller.kinds import Object
 from deploy.controller.store import Entry
+from filter_config.sources.emit import MAX_OBJECT_NAME
 from filter_config.sources.envoy_ai_gateway.fields import GATEWAY_GROUP
 from filter_config.sources.envoy_ai_gateway.mcp_resources import MCPOAuth, MCPRoute
 
@@ -25,6 +27,15 @@ _CORS: Final = (
 
 class Unprotected(Exception):
     """A route cannot be protected as it says; the text says why."""
+
+
+def name_of(kind: str, *parts: str) -> str:
+    """``ai-eg-mcp-<kind>-<parts>``, with a hash in place of the end when that is no name."""
+    name = "-".join((f"ai-eg-mcp-{kind}" if kind else "ai-eg-mcp", *parts))
+    if len(name) <= MAX_OBJECT_NAME:
+        return name
+    digest = hashlib.sha256("/".join((kind, *parts)).encode()).hexdigest()[:12]
+    return f"{name[: MAX_OBJECT_NAME - len(digest) - 1].rstrip('-.')}-{digest}"
 
 
 def objects(entry: Entry, route: MCPRoute) -> tuple[Object, ...]:
@@ -43,7 +54,7 @@ def objects(entry: Entry, route: MCPRoute) -> tuple[Object, ...]:
             spec[field] = raw[field]
     if policy.oauth is not None:
         spec["jwt"] = {"providers": [_provider(policy.oauth, raw["oauth"])]}
-    made = [object_of("SecurityPolicy", entry, f"ai-eg-mcp-{entry.key.name}", spec=spec)]
+    made = [object_of("SecurityPolicy", entry, name_of("", entry.key.name), spec=spec)]
     if policy.oauth is not None:
         made += _oauth(entry, policy.oauth)
     return tuple(made)
@@ -63,12 +74,12 @@ def rules(entry: Entry, route: MCPRoute) -> Iterator[Object]:
         yield {
             "name": name,
             "matches": [{"path": {"type": "Exact", "value": f"{prefix}{path}"}}],
-            "filters": [extension(f"ai-eg-mcp-{entry.key.name}-{document}")],
+            "filters": [extension(name_of("", entry.key.name, document))],
         }
 
 
 def _targets(entry: Entry) -> list[Object]:
-    return [{"group": GATEWAY_GROUP, "kind": "HTTPRoute", "name": f"ai-eg-mcp-main-{entry.key.name}"}]
+    return [{"group": GATEWAY_GROUP, "kind": "HTTPRoute", "name": name_of("main", entry.key.name)}]
 
 
 def _provider(oauth: MCPOAuth, raw: Object) -> Object:
@@ -91,9 +102,9 @@ def _provider(oauth: MCPOAuth, raw: Object) -> Object:
 
 
 def _oauth(entry: Entry, oauth: MCPOAuth) -> Iterator[Object]:
-    name = f"ai-eg-mcp-{entry.key.name}"
+    name = entry.key.name
     spec: Object = {"targetRefs": _targets(entry), "responseOverride": [_challenge(oauth)]}
-    yield object_of("BackendTrafficPolicy", entry, f"{name}-{_RESOURCE}", spec=spec)
+    yield object_of("BackendTrafficPolicy", entry, name_of("", name, _RESOURCE), spec=spec)
     for suffix, document in ((_RESOURCE, _resource(oauth)), (_SERVER, _server(oauth))):
         response = {
             "statusCode": 200,
@@ -101,7 +112,7 @@ def _oauth(entry: Entry, oauth: MCPOAuth) -> Iterator[Object]:
             "body": {"type": "Inline", "inline": json.dumps(document, separators=(",", ":"))},
             "header": _headers(_CORS),
         }
-        yield object_of("HTTPRouteFilter", entry, f"{name}-{suffix}", spec={"directResponse": response})
+        yield object_of("HTTPRouteFilter", entry, name_of("", name, suffix), spec={"directResponse": response})
 
 
 def _headers(headers: tuple[tuple[str, str], ...]) -> Object:

@@ -1,8 +1,9 @@
 """InferencePools to their statuses: one entry for each Gateway of ours whose routes lead to the pool.
 
 The list is shared with controllers of other Gateways, and is written as a whole: their entries stay as they are, and it
-must still be the list that was read. An entry is ours when its Gateway is, or when its Gateway is not there and the
-words are ours. Routes of other namespaces count where a ReferenceGrant lets them (contract, control plane 3.9).
+must still be the list that was read. An entry is ours when its Gateway is, or when the words are: the Gateway may be
+gone, or another's by now. Routes of other namespaces count where a ReferenceGrant lets them (contract, control plane
+3.9).
 
 NB: ``ResolvedRefs`` is only there when it is False for a reason that the pool shows itself. Whether the Service of the
 endpoint picker exists is not known here: to see it the controller would need the right to read every Service of the
@@ -91,8 +92,8 @@ def _gateway_of(item: Any, here: str) -> Key | None:  # noqa: ANN401 - any JSON
 
 def _is_ours(view: View, gateway: Key, item: Mapping[str, Any], controller: str) -> bool:
     there = view.get(*gateway)
-    if there is not None:
-        return is_ours(view, there, controller)
+    if there is not None and is_ours(view, there, controller):
+        return True
     said = [str(each.get("message")) for each in item.get("conditions") or () if isinstance(each, dict)]
     return any(text == _IN_EFFECT or text.startswith(_NOT_IN_EFFECT) for text in said)
 

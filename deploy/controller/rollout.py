@@ -78,8 +78,12 @@ def _patches(annotations: Iterable[rollout.Annotate]) -> Iterator[Write]:
         yield Patch(key=Key(each.kind, each.namespace, each.name), patch=patch)
 
 
-def namespaces(pods: Sequence[Entry], workloads: Sequence[Entry]) -> list[str]:
-    """Where a gateway runs: the namespaces of its workloads, or else those of its pods."""
+def namespaces(pods: Sequence[Entry], workloads: Sequence[Entry], envoy_gateway: str) -> list[str]:
+    """Where a gateway runs: the namespaces of its workloads, or else those of its pods.
+
+    When one of them is Envoy Gateway's own, where few may write, it is the only one.
+    """
     live = [entry for entry in workloads if not entry.is_deleting] or [entry for entry in pods if not entry.is_deleting]
     assert all(entry.key.kind in (*WORKLOADS, "Pod") for entry in live)
-    return sorted({entry.key.namespace for entry in live})
+    found = {entry.key.namespace for entry in live}
+    return [envoy_gateway] if envoy_gateway in found else sorted(found)

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from deploy.controller.closure import CONTROLLER, Closure, closure_in
+from deploy.controller.indexes import stranger
 from deploy.controller.judging import Judging
 from deploy.controller.kinds import Key
 from deploy.controller.store import View
@@ -69,8 +70,10 @@ def compile_slice(view: View, judging: Judging, key: Key, *, version: str, contr
     shares = {
         (gateway.namespace, gateway.name): _share(gateway, version, faults) for gateway in compile_gateways(context)
     }
+    # Found by its name, the HTTPRoute of somebody else would get the credentials of the backends, wherever it leads.
+    taken = key.kind == "AIGatewayRoute" and bool(view.found(stranger(key.namespace, key.name)))
     return Slice(
-        shares=shares,
+        shares={} if taken else shares,
         faults=tuple(_about_foreign(fault, closure, key) for fault in faults.closed()),
         foreign=frozenset(closure.foreign),
         resources=resources,

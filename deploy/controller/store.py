@@ -108,7 +108,10 @@ class Store:
             if len(self._gone) > _REMEMBERED:
                 del self._gone[next(iter(self._gone))]
         before = self._entries.get(key)
-        if before is None or (uid and before.uid and before.uid != uid):
+        if before is None:
+            # It came and went, and who had made it has to make it again.
+            return {key, live(key)}
+        if uid and before.uid and before.uid != uid:
             return set()
         self._replace(key, before, None)
         return {key, live(key), *before.marks}

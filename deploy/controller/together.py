@@ -9,10 +9,12 @@ ends what is under way, and gives up the Lease last.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -139,7 +141,31 @@ def listen(address: Address, what: str) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, dualstack_ipv6=both, backlog=1024)
     except OSError as error:
-        raise ListenFailed(f"{what} cannot listen on {host}:{port}: {error.strerror or error}") from error
+        raise ListenFailed(f"{what} cannot listen on {_shown(address)}: {_reason(error)}") from error
+
+
+def _shown(address: Address) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _reason(error: OSError) -> str:
+    # Python puts the address behind the system's text; of a name that there is not, the number is none of the system.
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+
+
+def taken(take: Callable[[], int], address: Address, what: str) -> int:
+    """The port of a server of gRPC, which takes its address itself.
+
+    Raises:
+        ListenFailed: it cannot have it.
+    """
+    try:
+        return take()
+    except OSError as error:
+        # gRPC does not say why; a socket of ours does.
+        listen(address, what).close()
+        raise ListenFailed(f"{what} cannot listen on {_shown(address)}") from error
 
 
 def grpc_address(address: Address) -> str:
@@ -222,9 +248,11 @@ class Together:
         self._extension = ExtensionServer(
             self._known, part.options, registry=self.registry, max_message=part.max_message, serving=False
         )
-        self.ports["extension server"] = self._extension.listen(grpc_address(part.address))
+        address = grpc_address(part.address)
+        take = partial(self._extension.listen, address)
+        self.ports["extension server"] = taken(take, part.address, "extension server")
         self._quotas = QuotaXdsServer(grpc_address(part.quota_address), registry=self.registry)
-        self.ports["quotas"] = self._quotas.listen()
+        self.ports["quotas"] = taken(self._quotas.listen, part.quota_address, "quotas")
 
     def _publish(self, gateways: Sequence[Gateway]) -> None:
         self._known.take(gateways)

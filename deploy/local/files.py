@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from filter_config.sources.envoy_ai_gateway.documents import STDIN, Text, read_files
+from filter_config.sources.envoy_ai_gateway.documents import STDIN, Text, read_files, text_of
 from filter_config.sources.faults import Faults
 from filter_config.volume import link_directories
 
@@ -39,8 +39,11 @@ class Files:
     def __init__(self, paths: Sequence[str], *, stdin: BinaryIO | None = None) -> None:
         self._paths = tuple(path for path in paths if path != STDIN)
         self._given: tuple[Text, ...] = ()
-        if STDIN in paths:
-            self._given = (Text(name=STDIN, data=(stdin or sys.stdin.buffer).read()),)
+        # Where a shell has closed it there is none.
+        stdin = stdin or getattr(sys.stdin, "buffer", None)
+        self._missing = (STDIN,) if STDIN in paths and stdin is None else ()
+        if STDIN in paths and stdin is not None:
+            self._given = (text_of(STDIN, stdin.read()),)
 
     @classmethod
     def of_text(cls, text: Text) -> Files:
@@ -52,7 +55,7 @@ class Files:
     def read(self) -> Content:
         """What the files hold now."""
         faults = Faults()
-        return Content(texts=(*self._given, *read_files(self._paths, faults)), faults=faults)
+        return Content(texts=(*self._given, *read_files((*self._missing, *self._paths), faults)), faults=faults)
 
     def read_settled(self, before: Content) -> Content:
         """The same, but what was there ``before`` and seems to be gone is given the time to come back."""

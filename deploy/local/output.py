@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -52,11 +52,21 @@ def _has_budgets(compiled: CompiledGateway) -> bool:
 
 
 def directories(directory: Path, gateways: Iterable[CompiledGateway]) -> dict[str, Path]:
-    """Where the files of each gateway go, by its id."""
+    """Where the files of each gateway go, by its id: to a place for each of them alone."""
     found = list(gateways)
     if len(found) == 1:
         return {found[0].model.id: directory}
-    return {gateway.model.id: directory / f"{gateway.model.namespace}-{gateway.model.name}" for gateway in found}
+    given: dict[str, Path] = {}
+    for gateway in found:
+        given[gateway.model.id] = directory / directory_name(gateway, taken={path.name for path in given.values()})
+    return given
+
+
+def directory_name(gateway: CompiledGateway, *, taken: Collection[str] = ()) -> str:
+    """The name of a gateway's own directory; namespaces and names can be joined to one that another has."""
+    joined = f"{gateway.model.namespace}-{gateway.model.name}"
+    # No namespace and no name has an underscore.
+    return f"{gateway.model.namespace}_{gateway.model.name}" if joined in taken else joined
 
 
 def write_gateway(directory: Path, compiled: CompiledGateway, envoy: Gateway | None) -> None:

@@ -236,5 +236,6 @@ def _facts(document: Document) -> Facts:
 
 
 def _is_substituted(value: object) -> bool:
-    annotations = value.get("metadata", {}).get("annotations") if isinstance(value, dict) else None
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     return isinstance(annotations, dict) and any(str(name).startswith((VARIABLE, FILE)) for name in annotations)

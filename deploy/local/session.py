@@ -22,6 +22,7 @@ from deploy.local.children import ChildFailed
 from deploy.local.compiling import Outcome, as_it_is
 from deploy.local.envoy_updates import UpdateRejected
 from deploy.local.listening import Ports, PortUnusable
+from deploy.local.output import directory_name
 from deploy.local.served import ConfigRefused, Options, Room, ServedGateway
 from filter_config.sources.envoy_ai_gateway.compiler import CompiledGateway
 from filter_config.sources.faults import Fault, Faults
@@ -165,9 +166,9 @@ class Session:
 
     def _room(self, compiled: CompiledGateway) -> Room:
         self._rooms += 1
-        name = f"{compiled.model.namespace}-{compiled.model.name}"
+        taken = {gateway.files.name for gateway in self.gateways.values()}
         return Room(
-            files=(self._logs or self._scratch) / name,
+            files=(self._logs or self._scratch) / directory_name(compiled, taken=taken),
             socket=self._scratch / f"{self._rooms}.sock",
         )
 

@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TextIO
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from filter_config.sources.faults import Fault
 
 _STDOUT: Final = "-"
+_MAX_SOCKET_PATH: Final = 107
 _PROG: Final = "extproc translate"
 _EXTRA: Final = "install the extra 'demo' (pip install 'envoy-llm-extproc[demo]')"
 
@@ -57,7 +59,9 @@ def _parser() -> Parser:
         "sub-directory each; - prints the filter config, credentials included",
     )
     parser.add_argument("--check", action="store_true", help="only say what is wrong")
-    parser.add_argument("--host", default="127.0.0.1", help="address that Envoy listens on (default %(default)s)")
+    parser.add_argument(
+        "--host", default="127.0.0.1", type=_ip, help="IP address that Envoy listens on (default %(default)s)"
+    )
     parser.add_argument(
         "--processor",
         default="127.0.0.1:1063",
@@ -84,9 +88,22 @@ def files_of(paths: Sequence[str], environ: Mapping[str, str], stdin: BinaryIO |
     return Files(paths, stdin=stdin) if paths else Files.of_text(automatic.resources(environ))
 
 
+def _ip(text: str) -> str:
+    # Envoy takes no name to listen on.
+    try:
+        ip_address(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no IP address") from None
+    return text
+
+
 def _address(text: str) -> str:
     host, colon, port = text.rpartition(":")
-    if text.startswith("unix:///") or (host and colon and port.isdecimal() and 0 < int(port) < 1 << 16):
+    if text.startswith("unix:///"):
+        if len(os.fsencode(text.removeprefix("unix://"))) > _MAX_SOCKET_PATH:
+            raise argparse.ArgumentTypeError(f"the path of a socket has at most {_MAX_SOCKET_PATH} bytes")
+        return text
+    if host and colon and port.isdecimal() and 0 < int(port) < 1 << 16:
         return text
     raise argparse.ArgumentTypeError(f"{text!r} is no address: host:port or unix:///path is needed")
 
@@ -120,7 +137,7 @@ class _Translation:
             (gateway, envoy_of(gateway, host=arguments.host, processor=arguments.processor, faults=faults))
             for gateway in outcome.gateways
         ]
-        for fault in (*outcome.faults, *faults.closed()):
+        for fault in (*outcome.faults, *map(outcome.located, faults.closed())):
             self._tell(fault)
         if not made:
             self._errors += 1

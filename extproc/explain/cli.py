@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import BinaryIO, Final, NoReturn
 
 import msgspec
 
@@ -80,27 +80,49 @@ def _explain(options: argparse.Namespace) -> int:
     if options.request == "-" and "-" in options.files:
         raise _UsageError("the request and the resources cannot both come from stdin")
     request = _request(options)
-    compiled = compile_files(options.files, stdin=sys.stdin.buffer, environ=os.environ)
+    compiled = compile_files(options.files, stdin=_stdin(), environ=os.environ)
     for fault in compiled.faults:
         sys.stderr.write(f"{fault}\n")
     gateway = _gateway(compiled.gateways, options.gateway)
     listeners = _listeners(gateway.model.listeners, options.listener, request.host)
     explanation = explain(gateway.model, gateway.config, request, listeners=listeners)
     if options.json:
-        sys.stdout.write(json.dumps(as_document(explanation), indent=2, ensure_ascii=False) + "\n")
+        _print(json.dumps(as_document(explanation), indent=2, ensure_ascii=False) + "\n")
     else:
-        sys.stdout.write(as_text(explanation))
+        _print(as_text(explanation))
     return OK if _is_served(explanation) else REFUSED
+
+
+def _print(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _UsageError(f"the standard output cannot be written: {error.strerror}") from error
 
 
 def _is_served(explanation: Explanation) -> bool:
     return any(upstream.share and upstream.refusal is None for upstream in explanation.upstreams)
 
 
+def _stdin() -> BinaryIO | None:
+    """The standard input, unless a shell has closed it."""
+    return sys.stdin.buffer if sys.stdin is not None else None
+
+
+def _read_stdin() -> bytes:
+    stdin = _stdin()
+    if stdin is None:
+        raise _UsageError("-: there is no standard input here; name a file")
+    return stdin.read()
+
+
 def _request(options: argparse.Namespace) -> ExplainedRequest:
     name = options.request
     try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        data = _read_stdin() if name == "-" else Path(name).read_bytes()
     except OSError as error:
         raise _UsageError(f"{name}: {error.strerror}") from error
     try:

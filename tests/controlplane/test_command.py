@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
+import os
 import signal
 import socket
 from datetime import UTC, datetime, timedelta
@@ -265,8 +267,8 @@ def test_what_could_not_be_listed_in_time_is_named(tmp_path: Path):
     [
         ("--webhookPort={port}", "webhook cannot listen on :{port}"),
         ("--metricsAddress=127.0.0.1:{port}", "metrics cannot listen on 127.0.0.1:{port}"),
-        ("--port=127.0.0.1:{port}", "listen 127.0.0.1:{port}"),
-        ("--ratelimitXdsAddress=127.0.0.1:{port}", "listen 127.0.0.1:{port}"),
+        ("--port=127.0.0.1:{port}", "extension server cannot listen on 127.0.0.1:{port}"),
+        ("--ratelimitXdsAddress=127.0.0.1:{port}", "quotas cannot listen on 127.0.0.1:{port}"),
     ],
 )
 def test_an_address_that_is_taken_is_named(tmp_path: Path, flag: str, what: str):
@@ -279,7 +281,7 @@ def test_an_address_that_is_taken_is_named(tmp_path: Path, flag: str, what: str)
         status, said = run(scenario(port))
     assert status == 1
     (line,) = said
-    assert what.format(port=port) in line
+    assert line == f"extproc controller: {what.format(port=port)}: {os.strerror(errno.EADDRINUSE)}\n"
 
 
 def test_a_certificate_that_is_not_mounted_is_named(tmp_path: Path):

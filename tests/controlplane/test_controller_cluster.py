@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
 from deploy.controller.kinds import Key
 from tests.support import gateway_resources as g
-from tests.support.kube_controlled import controlling, put, run, scene, until
-from tests.support.kube_server import KubeServer, running
+from tests.support.kube_cluster import Place
+from tests.support.kube_controlled import Running, controlling, put, run, scene, until
+from tests.support.kube_server import KubeServer, fails, is_write, running
 from tests.support.kube_world import World, _timeless, gateway, gateway_class, namespace, place_of
 
 EG = "envoy-gateway-system"
@@ -119,6 +122,86 @@ def test_every_order_ends_the_same(seed: int, disturb):
                 if order.random() < 0.4:
                     await made.settled()
             await until(lambda: not made.server.cluster.objects, "an empty cluster")
+
+    run(scenario())
+
+
+MADE = ("httproutes", "httproutefilters", "securitypolicies", "backendtrafficpolicies", "backends")
+
+
+def meddle(server: KubeServer, chance: random.Random, theirs: set[Place]) -> None:
+    """Somebody deletes or edits what the controller has made."""
+    made = [place for place in server.cluster.objects if place.plural in MADE and place not in theirs]
+    if not made:
+        return
+    place = chance.choice(made)
+    if chance.random() < 0.5:
+        server.cluster.delete(place)
+    else:
+        field = chance.choice(list(server.cluster.objects[place]["spec"]) or ["none"])
+        server.cluster.merge_patch(place, {"spec": {field: None}})
+
+
+def hinder(server: KubeServer, chance: random.Random) -> None:
+    """The API server is in trouble for a while."""
+    trouble = chance.choice([drop, forget, None])
+    if trouble is not None:
+        trouble(server)
+    else:
+        server.trouble(is_write, fails(chance.choice([409, 429, 500])), chance.randint(1, 5))
+
+
+def without_leases(server: KubeServer) -> dict[Any, Any]:
+    return {place: value for place, value in snapshot(server).items() if place.plural != "leases"}
+
+
+async def nothing_is_left_to_do(server: KubeServer, controllers: list[Running]) -> None:
+    for made in controllers:
+        await made.settled()
+    seen = server.cluster.version
+    for made in controllers:
+        made.controller.resync()
+        await made.settled()
+    assert {event.place.plural for event in server.cluster.log[seen:]} <= {"leases"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_two_controllers_hold_out_against_users_and_troubles(seed: int):
+    """Which of the two leads changes in between, as each is started again now and then."""
+    chance = random.Random(seed)
+    values = resources()
+    places = {place_of(*identity(value)) for value in values}
+
+    async def scenario() -> None:
+        async with running() as server, AsyncExitStack() as stack:
+            there: dict[int, dict[str, Any]] = {}
+            controllers: list[tuple[AsyncExitStack, Running]] = []
+
+            async def start(name: str) -> None:
+                own = await stack.enter_async_context(AsyncExitStack())
+                controllers.append((own, await own.enter_async_context(controlling(server, identity=name))))
+
+            for name in ("one", "two"):
+                await start(name)
+            for step in range(50):
+                which = chance.randrange(len(values))
+                if which not in there:
+                    there[which] = values[which]
+                    put(server, values[which])
+                elif chance.random() < 0.3:
+                    server.cluster.delete(place_of(*identity(there.pop(which))))
+                else:
+                    meddle(server, chance, places)
+                if chance.random() < 0.2:
+                    hinder(server, chance)
+                if chance.random() < 0.06:
+                    await controllers.pop(0)[0].aclose()
+                    await start(f"after {step}")
+                await asyncio.sleep(chance.choice([0.0, 0.0, 0.01]))
+            server.troubles.clear()
+            wanted = expected(list(there.values()))
+            await until(lambda: without_leases(server) == wanted, "the cluster that the resources say")
+            await nothing_is_left_to_do(server, [made for _, made in controllers])
 
     run(scenario())
 

@@ -219,6 +219,35 @@ def test_a_version_that_is_too_old_means_a_list_which_tells_what_is_gone():
     run(scenario())
 
 
+def test_what_was_written_and_deleted_while_nobody_looked_comes_again():
+    filters = place_of("HTTPRouteFilter", "default", "ai-eg-host-rewrite-r")
+
+    def is_filters(request: kmock.Request) -> bool:
+        return request.resource.plural == filters.plural
+
+    async def scenario() -> None:
+        looks = asyncio.Event()
+
+        async def wait(_request: kmock.Request) -> None:
+            await looks.wait()
+
+        (route,) = (value for value in resources() if value["kind"] == "AIGatewayRoute")
+        others = [value for value in resources() if value["kind"] != "AIGatewayRoute"]
+        async with scene(*others) as made:
+            await made.settled()
+            made.server.trouble(lambda request: is_filters(request) and is_watch(request), fails(410, "Expired"), 1)
+            made.server.trouble(lambda request: is_filters(request) and is_list(request), wait, 1)
+            made.server.drop_watches()
+            put(made.server, route)
+            store, key = made.controller.planner.store, Key("HTTPRouteFilter", "default", filters.name)
+            await until(lambda: store.get(key) is not None, "the answer to the write")
+            made.server.cluster.delete(filters)
+            looks.set()
+            await until(lambda: filters in made.server.cluster.objects, "the filter again")
+
+    run(scenario())
+
+
 def test_an_error_within_a_watch_means_a_list():
     line = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}
 

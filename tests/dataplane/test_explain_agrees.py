@@ -13,7 +13,7 @@ from extproc.explain import cli
 from tests.dataplane.harness.client import CHAT, connect, question
 from tests.dataplane.harness.replies import chat_completion, json_reply
 from tests.dataplane.harness.resources import provider, serve
-from tests.support.gateway_resources import Resource, gateway, listener, ref, route, text
+from tests.support.gateway_resources import Resource, api_key, gateway, listener, ref, route, secret, text
 
 MODEL = "x-ai-eg-model"
 REQUESTS = 24
@@ -182,3 +182,95 @@ def test_a_real_envoy_reaches_a_backend_that_is_explained(start_stack, upstream,
                 refusal = said["refusal"] or said["backends"][0]["refusal"]
                 assert answer.status_code == refusal["status"], case
                 assert code == 1, case
+
+
+TAKEN_OUT = "[REDACTED]"
+# What each request has that came this far, whatever the backend: of Envoy, and of the processor for the route.
+OF_ENVOY = ("x-request-id", "x-forwarded-proto", MODEL, "x-ai-eg-original-path", "x-ai-eg-internal-req-id")
+MUTATED = {
+    "headerMutation": {
+        "set": [{"name": "X-Set", "value": "ref"}, {"name": "x-client", "value": "over"}],
+        "remove": ["X-Gone", "x-unknown"],
+    },
+    "bodyMutation": {
+        "set": [{"path": "temperature", "value": "0.5"}, {"path": "metadata", "value": '{"a": [1, "é"]}'}],
+        "remove": ["user", "nothing"],
+    },
+}
+BELOW = {
+    "headerMutation": {"set": [{"name": "x-gone", "value": "backend"}, {"name": "x-of-backend", "value": "b"}]},
+    "bodyMutation": {"set": [{"path": "user", "value": '"backend"'}], "remove": ["temperature", "top_p"]},
+}
+ASKED = {"user": "u", "top_p": 0.9, "max_tokens": 7}
+# The model that is asked for is that of the rule, which has the backend as its first one.
+ASKS: dict[str, tuple[list[Resource], Resource, dict[str, str]]] = {
+    "plain": ([ref("open")], ASKED, {}),
+    "streamed": ([ref("open")], {**ASKED, "stream": True}, {"accept": "text/event-stream"}),
+    "renamed": ([ref("open", modelNameOverride="ü/x:y")], ASKED, {"x-b": "1"}),
+    "mutated": ([ref("mutated", modelNameOverride="n", **MUTATED)], ASKED, {"x-gone": "g", "X-Client": "c"}),
+    "credential": ([ref("keyed")], ASKED, {"authorization": "Bearer sk-of-the-client"}),
+    "overridden": ([ref("keyed")], ASKED, {"x-mine": "sk-canary-mine"}),
+    "azure": ([ref("azure", modelNameOverride="d ploy/ment")], ASKED, {}),
+    "anthropic": ([ref("claude", modelNameOverride="claude-x")], ASKED, {"anthropic-beta": "b1"}),
+    "anthropic streamed": ([ref("claude")], {**ASKED, "stream": True}, {}),
+    "prefixed": ([ref("prefixed")], ASKED, {}),
+    "a weight of none beside it": ([ref("mutated", weight=0), ref("open", weight=5)], ASKED, {}),
+    "priorities without weights": (
+        [ref("mutated", weight=0), ref("mutated", weight=0, priority=1), ref("claude", priority=2)],
+        ASKED,
+        {},
+    ),
+    "nothing with a weight": ([ref("open", weight=0), ref("open", weight=0, priority=1)], ASKED, {}),
+}
+
+
+def any_of(model: str) -> list[Resource]:
+    """Matches of which one is enough."""
+    regex = {"name": MODEL, "type": "RegularExpression", "value": "never|nothing"}
+    exact = {"name": MODEL, "value": model}
+    return [{"headers": [regex]}, {"headers": [exact, {"name": "x-team", "value": "other"}]}, {"headers": [exact]}]
+
+
+def test_a_backend_gets_the_request_that_is_explained(start_stack, upstream, explained, tmp_path):
+    rules = [{"matches": any_of(name), "backendRefs": refs} for name, (refs, _, _) in ASKS.items()]
+    override = {"fromRequestHeaders": {"header": "X-Mine"}}
+    resources = [
+        gateway(listeners=[listener("http")]),
+        route("r", *rules),
+        *provider("open", upstream),
+        *provider("mutated", upstream, **BELOW),
+        *provider("keyed", upstream),
+        *provider("azure", upstream, schema={"name": "AzureOpenAI", "version": "2025-01-01-preview"}),
+        *provider("claude", upstream, schema="Anthropic"),
+        *provider("prefixed", upstream, schema={"name": "OpenAI", "prefix": "/api/v3"}),
+        api_key("keyed", "keyed", credentialOverride=override),
+        secret("keyed", apiKey="sk-canary-explained"),
+    ]
+    (tmp_path / "r.json").write_bytes(text(*resources).data)
+    stack = serve(start_stack, *resources)
+
+    with connect(stack) as client:
+        for name, (_, fields, headers) in ASKS.items():
+            upstream.reset()
+            asked = {**question(name), **fields}
+            answer = client.post(
+                CHAT, content=json.dumps(asked), headers={"content-type": "application/json", **headers}
+            )
+            code, said = explained(CHAT, "", headers, asked)
+            case = (name, said, answer.status_code, answer.text)
+            served = [backend for backend in said["backends"] if backend["share"]]
+            if not served:
+                assert (code, answer.status_code, upstream.requests) == (1, said["refusal"]["status"], []), case
+                continue
+            got, told = upstream.last, served[0]
+            assert code == 0, case
+            assert got.target == told["path"], case
+            assert got.body.decode() == told["body"], case
+            for header, value in told["headers"]:
+                there = got.header(header)
+                assert there is not None, (header, case)
+                assert value in (TAKEN_OUT, there), (header, there, case)
+            assert not [header for header in told["removed_headers"] if got.all(header)], case
+            explained_names = {header for header, _ in told["headers"]}
+            sent = {header.lower() for header in (*answer.request.headers, *OF_ENVOY)}
+            assert {header.lower() for header, _ in got.headers} <= explained_names | sent, case

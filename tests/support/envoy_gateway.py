@@ -182,7 +182,7 @@ def route(
 
 
 def mcp_route(rule: str, *, about: str = "", **fields: Any) -> Document:
-    """A route that was made of an MCPRoute: of its namespace, unless ``about`` names another, ``<namespace>/<name>``."""
+    """A route that was made of an MCPRoute of its namespace, or is said to be about another one."""
     namespace, name, _, index = rule.split("/")
     named = {"name": "x-ai-eg-mcp-route", "stringMatch": {"exact": about or f"{namespace}/m"}}
     header = {"key": "X-AI-EG-MCP-Route", "value": about or f"{namespace}/m"}

@@ -216,10 +216,15 @@ def _timeless(value: Object) -> Object:
         {name: part for name, part in owner.items() if name != "uid"} for owner in metadata.pop("ownerReferences", ())
     ]
     kept = {**value, "metadata": {**metadata, "ownerReferences": owners}}
-    if "status" in value:
-        conditions = value["status"].get("conditions", ())
-        kept["status"] = [
-            {name: part for name, part in condition.items() if name not in ("lastTransitionTime", "observedGeneration")}
-            for condition in conditions
-        ]
-    return kept
+    status = kept.pop("status", None) or {}
+    parents = [{**each, "conditions": _untimed(each.get("conditions", ()))} for each in status.get("parents", ())]
+    # An empty list says as much as none.
+    told = {"conditions": _untimed(status.get("conditions", ())), "parents": parents}
+    return {**kept, "status": {name: part for name, part in told.items() if part}}
+
+
+def _untimed(conditions: Iterable[Object]) -> list[Object]:
+    return [
+        {name: part for name, part in condition.items() if name not in ("lastTransitionTime", "observedGeneration")}
+        for condition in conditions
+    ]

@@ -98,7 +98,7 @@ def _gateway(
         name=gateway.name,
         origin=gateway.origin,
         listeners=compile_listeners(context, gateway),
-        routes=tuple(_admitted(compiler.compile(route), attachment) for route, attachment in routes),
+        routes=tuple(_admitted(compiler.compile(route, gateway), attachment) for route, attachment in routes),
         costs=global_costs(config) if config is not None else (),
         mcp=MCP(routes=tuple(mcp)) if mcp else None,
         proxy=proxy.address if proxy is not None else "",

@@ -10,6 +10,7 @@ from filter_config.sources.envoy_ai_gateway.compile_costs import Costs
 from filter_config.sources.envoy_ai_gateway.compile_traffic import Traffic
 from filter_config.sources.envoy_ai_gateway.context import Context
 from filter_config.sources.envoy_ai_gateway.durations import seconds
+from filter_config.sources.envoy_ai_gateway.kubernetes import Gateway
 from filter_config.sources.envoy_ai_gateway.load import Found
 from filter_config.sources.envoy_ai_gateway.resources import AIGatewayRoute, RouteMatch, RouteRule
 from filter_config.sources.model import MODEL_HEADER, Backend, HeaderMatch, Match, Model, Route, Rule
@@ -18,25 +19,26 @@ _DEFAULT_TIMEOUT: Final = 60.0
 
 
 class Routes:
-    """Compiles routes, each once, for whichever gateways it is attached to."""
+    """Compiles routes, each once for all gateways that it is attached to, unless policies are about one of these."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._backends = Backends(context)
         self._costs = Costs(context)
         self._traffic = Traffic(context)
-        self._built: dict[tuple[str, str], Route] = {}
+        self._built: dict[tuple[str, str, tuple[str, str] | None], Route] = {}
 
-    def compile(self, route: Found[AIGatewayRoute]) -> Route:
-        """The route with all its hostnames; a gateway may admit fewer."""
-        key = (route.namespace, route.name)
+    def compile(self, route: Found[AIGatewayRoute], gateway: Found[Gateway]) -> Route:
+        """The route at a gateway, with all its hostnames; the gateway may admit fewer."""
+        own = (gateway.namespace, gateway.name) if self._traffic.concerns(gateway) else None
+        key = (route.namespace, route.name, own)
         if key not in self._built:
-            self._built[key] = self._build(route)
+            self._built[key] = self._build(route, gateway)
         return self._built[key]
 
-    def _build(self, route: Found[AIGatewayRoute]) -> Route:
+    def _build(self, route: Found[AIGatewayRoute], gateway: Found[Gateway]) -> Route:
         charges = self._costs.charges(route)
-        rules = tuple(self._rule(route, index, rule) for index, rule in enumerate(route.value.spec.rules))
+        rules = tuple(self._rule(route, gateway, index, rule) for index, rule in enumerate(route.value.spec.rules))
         self._warn_of_confusion(route, rules)
         return Route(
             namespace=route.namespace,
@@ -49,7 +51,7 @@ class Routes:
             created_at=route.meta.creation_timestamp or ZERO_TIME,
         )
 
-    def _rule(self, route: Found[AIGatewayRoute], index: int, rule: RouteRule) -> Rule:
+    def _rule(self, route: Found[AIGatewayRoute], gateway: Found[Gateway], index: int, rule: RouteRule) -> Rule:
         backends = []
         for number, ref in enumerate(rule.backend_refs):
             backend = self._backends.compile(ref, Place(route=route, rule=index, ref=number))
@@ -68,8 +70,8 @@ class Routes:
             request_timeout=seconds(request) if request is not None else _DEFAULT_TIMEOUT,
             backend_timeout=seconds(attempt) if attempt is not None else None,
             idle_timeout=(seconds(rule.stream_idle_timeout) or None) if rule.stream_idle_timeout is not None else None,
-            retry=self._traffic.retry(route, rule.name),
-            budgets=self._traffic.budgets(route, rule.name, index),
+            retry=self._traffic.retry(gateway, route, rule.name),
+            budgets=self._traffic.budgets(gateway, route, rule.name, index),
         )
 
     def _warn_of_confusion(self, route: Found[AIGatewayRoute], rules: tuple[Rule, ...]) -> None:

@@ -16,6 +16,7 @@ from filter_config.sources.envoy_ai_gateway.fields import GATEWAY_GROUP
 from filter_config.sources.envoy_ai_gateway.kubernetes import (
     BackendTrafficPolicy,
     BackendTrafficPolicySpec,
+    Gateway,
     LimitCost,
     LimitRule,
     LimitSelector,
@@ -54,26 +55,35 @@ class Traffic:
                 if ref.group == GATEWAY_GROUP:
                     self._by_target[policy.namespace, ref.kind, ref.name, ref.section_name or ""].append(policy)
 
-    def retry(self, route: Found[AIGatewayRoute], rule: str | None) -> Retry | None:
-        """The retry of a rule."""
-        policy = self._nearest(route, rule, lambda spec: spec.retry is not None)
+    def concerns(self, gateway: Found[Gateway]) -> bool:
+        """Whether a policy is about a gateway, so that its routes may differ from those of another."""
+        return (gateway.namespace, "Gateway", gateway.name, "") in self._by_target
+
+    def retry(self, gateway: Found[Gateway], route: Found[AIGatewayRoute], rule: str | None) -> Retry | None:
+        """The retry of a rule at a gateway."""
+        policy = self._nearest(gateway, route, rule, lambda spec: spec.retry is not None)
         return None if policy is None or policy.value.spec.retry is None else _retry(policy.value.spec.retry)
 
-    def budgets(self, route: Found[AIGatewayRoute], rule: str | None, index: int) -> tuple[Budget, ...]:
-        """What requests of a rule may spend. Budgets that nobody shares are the rule's own."""
-        policy = self._nearest(route, rule, lambda spec: spec.rate_limit is not None)
+    def budgets(
+        self, gateway: Found[Gateway], route: Found[AIGatewayRoute], rule: str | None, index: int
+    ) -> tuple[Budget, ...]:
+        """What requests of a rule may spend at a gateway. Budgets that nobody shares are the rule's own."""
+        policy = self._nearest(gateway, route, rule, lambda spec: spec.rate_limit is not None)
         if policy is None:
             return ()
         return tuple(self._budgets(policy, f"{route.namespace}/{route.name}/rule/{index}"))
 
     def _nearest(
-        self, route: Found[AIGatewayRoute], rule: str | None, says: Callable[[BackendTrafficPolicySpec], bool]
+        self,
+        gateway: Found[Gateway],
+        route: Found[AIGatewayRoute],
+        rule: str | None,
+        says: Callable[[BackendTrafficPolicySpec], bool],
     ) -> Found[BackendTrafficPolicy] | None:
-        parents = [(ref.namespace or route.namespace, ref.name) for ref in route.value.spec.parent_refs]
         wanted = [
             *([(route.namespace, "HTTPRoute", route.name, rule)] if rule else []),
             (route.namespace, "HTTPRoute", route.name, ""),
-            *((namespace, "Gateway", name, "") for namespace, name in parents),
+            (gateway.namespace, "Gateway", gateway.name, ""),
         ]
         for target in wanted:
             policies = [policy for policy in self._by_target.get(target, ()) if says(policy.value.spec)]

@@ -5,11 +5,16 @@ A file that cannot be read, or a document in it, is a fault and stops nothing el
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
+
+import msgspec
+import yaml
 
 from filter_config.decode import shown
 from filter_config.document import DocumentError, read_document
@@ -20,7 +25,14 @@ STDIN: Final = "-"
 
 _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 # At the start of a line nothing but a document's mark can look like one, in block scalars neither (YAML 1.2, 9.1.2).
-_MARK: Final = re.compile(rb"^(?:---|\.\.\.)(?=[ \t\r\n]|\Z)", re.MULTILINE)
+# A brace there begins another value in a stream of JSON values, if a brace comes before it.
+_MARK: Final = re.compile(rb"^(?:(?:---|\.\.\.)(?=[ \t\r\n]|\Z)|(?=\{))", re.MULTILINE)
+_BLANKS: Final = 256
+"""Space between two JSON values that is looked through."""
+# Files that were put together keep the marks of the parts.
+_INNER_BOM: Final = re.compile(rb"^\xef\xbb\xbf(?=---)", re.MULTILINE)
+_OF_LISTS: Final = frozenset({"apiVersion", "kind", "metadata", "items"})
+_PARSER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +63,7 @@ def read_files(paths: Iterable[Path | str], faults: Faults, *, stdin: BinaryIO |
             if stdin is None:
                 faults.error(Origin(file=STDIN), "there is no standard input here", "name a file")
             else:
-                texts.append(Text(name=STDIN, data=stdin.read()))
+                texts.append(text_of(STDIN, stdin.read()))
             continue
         texts += [text for file in _expand(Path(path), faults) if (text := _read(file, faults)) is not None]
     return texts
@@ -73,24 +85,38 @@ def _expand(path: Path, faults: Faults) -> list[Path]:
 
 def _read(path: Path, faults: Faults) -> Text | None:
     try:
-        return Text(name=str(path), data=path.read_bytes())
+        return text_of(str(path), path.read_bytes())
     except OSError as error:
         faults.error(Origin(file=str(path)), f"cannot be read: {error.strerror}", "name a file of resources")
         return None
 
 
+def text_of(name: str, data: bytes) -> Text:
+    """The text of a file in UTF-8, whatever Unicode it was written in, as shells of Windows do."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        # Of what is broken the reader of YAML says where.
+        with suppress(UnicodeDecodeError):
+            data = data.decode("utf-16").encode()
+    return Text(name=name, data=_INNER_BOM.sub(b"", data) if codecs.BOM_UTF8 in data else data)
+
+
 def documents(text: Text, faults: Faults) -> Iterator[Document]:
     """The documents of a file that are not empty."""
     for first, line, chunk in _chunks(text.data):
+        at = Origin(file=text.name, line=line)
         try:
             document = read_document(chunk)
         except DocumentError:
-            faults.error(Origin(file=text.name, line=line), _reason(chunk, first), "write YAML or JSON")
+            faults.error(at, _reason(chunk, first), "write YAML or JSON")
+            continue
+        if not _is_whole(chunk):
+            fix = "put --- between documents, and write all lines of one with the same indentation"
+            faults.error(at, "something follows the end of the document", fix)
             continue
         for repeated, key in document.repeated_keys:
             where = Origin(file=text.name, line=first + repeated - 1)
             faults.warning(where, f"key {shown(key)} is given twice in one mapping; the last one is used", "keep one")
-        yield from _unrolled(Document(file=text.name, line=line, value=document.value))
+        yield from _unrolled(Document(file=text.name, line=line, value=document.value), faults)
 
 
 def _chunks(data: bytes) -> Iterator[tuple[int, int, bytes]]:
@@ -98,6 +124,8 @@ def _chunks(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     line = 1
     start = 0
     for mark in (*_MARK.finditer(data), None):
+        if mark is not None and not mark[0] and not _after_brace(data, start, mark.start()):
+            continue
         end = mark.start() if mark is not None else len(data)
         chunk = data[start:end]
         content = _content(chunk)
@@ -106,6 +134,10 @@ def _chunks(data: bytes) -> Iterator[tuple[int, int, bytes]]:
         line += chunk.count(b"\n")
         # What follows "---" on its line belongs to the document.
         start = mark.end() if mark is not None else end
+
+
+def _after_brace(data: bytes, start: int, end: int) -> bool:
+    return data[max(start, end - _BLANKS) : end].rstrip().endswith(b"}")
 
 
 def _content(chunk: bytes) -> int | None:
@@ -127,12 +159,46 @@ def _reason(chunk: bytes, first: int) -> str:
     raise AssertionError  # blank lines do not mend a document
 
 
-def _unrolled(document: Document) -> Iterator[Document]:
-    value = document.value
-    if not isinstance(value, dict) or not str(value.get("kind", "")).endswith("List"):
-        if value is not None:
+def _is_whole(chunk: bytes) -> bool:
+    """Whether the document that was read is all there is: no line at its margin can be left over, others can."""
+    if chunk.lstrip().startswith(b"{"):
+        try:
+            msgspec.json.decode(chunk, type=msgspec.Raw)
+        except (msgspec.DecodeError, RecursionError):
+            return _is_alone(chunk)
+        return True
+    offset = _content(chunk)
+    return offset is None or chunk[offset : offset + 1] not in (b" ", b"[") or _is_alone(chunk)
+
+
+def _is_alone(chunk: bytes) -> bool:
+    parser = _PARSER(chunk)
+    try:
+        while parser.check_event():
+            if isinstance(parser.get_event(), yaml.DocumentEndEvent):
+                return isinstance(parser.get_event(), yaml.StreamEndEvent)
+    except yaml.YAMLError:
+        return False
+    finally:
+        parser.dispose()
+    return False
+
+
+def _unrolled(document: Document, faults: Faults) -> Iterator[Document]:
+    """The document, or the items of a list, and those of lists in it."""
+    waiting = [document] if document.value is not None else []
+    while waiting:
+        document = waiting.pop()
+        value = document.value
+        if not isinstance(value, dict) or not str(value.get("kind", "")).endswith("List"):
             yield document
-        return
-    items = value.get("items")
-    for index, item in enumerate(items if isinstance(items, list) else ()):
-        yield Document(file=document.file, line=document.line, value=item, path=f"items[{index}]")
+            continue
+        items = value.get("items")
+        path = f"{document.path}.items".lstrip(".")
+        if isinstance(items, list):
+            waiting += (
+                replace(document, value=items[index], path=f"{path}[{index}]") for index in reversed(range(len(items)))
+            )
+        elif value["kind"] == "List" and (items is not None or value.keys() - _OF_LISTS):
+            at = Origin(file=document.file, line=document.line, kind="List", path=path)
+            faults.error(at, "is no list of resources", "write one")

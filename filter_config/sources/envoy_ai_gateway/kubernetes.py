@@ -3,7 +3,7 @@
 Unknown fields are left to those who define them. NB: annotations are evaluated here.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, field
 
@@ -19,7 +19,11 @@ from filter_config.sources.envoy_ai_gateway.fields import (
     PolicyTargetWithSection,
     Port,
     SectionName,
+    Text,
 )
+
+ServerName: TypeAlias = Annotated[str, Meta(max_length=253)]
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 # --- Kubernetes ---
 
@@ -160,7 +164,7 @@ class LocalReference(Excerpt, frozen=True, kw_only=True):
 class TLSValidation(Excerpt, frozen=True, kw_only=True):
     """How a server's certificate is checked."""
 
-    hostname: str
+    hostname: ServerName
     ca_certificate_refs: tuple[LocalReference, ...] = ()
     well_known_ca_certificates: str | None = field(name="wellKnownCACertificates", default=None)
 
@@ -184,7 +188,7 @@ class BackendTLSPolicy(Foreign, frozen=True, kw_only=True):
 class FQDNEndpoint(Excerpt, frozen=True, kw_only=True):
     """A DNS name and port."""
 
-    hostname: str
+    hostname: ServerName
     port: Port
 
 
@@ -198,13 +202,13 @@ class IPEndpoint(Excerpt, frozen=True, kw_only=True):
 class UnixEndpoint(Excerpt, frozen=True, kw_only=True):
     """A unix domain socket."""
 
-    path: str
+    path: Text
 
 
 class BackendEndpoint(Excerpt, frozen=True, kw_only=True):
     """An address, in one of three forms."""
 
-    hostname: str | None = None
+    hostname: ServerName | None = None
     fqdn: FQDNEndpoint | None = None
     ip: IPEndpoint | None = None
     unix: UnixEndpoint | None = None
@@ -213,7 +217,7 @@ class BackendEndpoint(Excerpt, frozen=True, kw_only=True):
 class BackendTLS(Excerpt, frozen=True, kw_only=True):
     """TLS of a Backend itself."""
 
-    sni: str | None = None
+    sni: ServerName | None = None
     insecure_skip_verify: bool = False
     ca_certificate_refs: tuple[LocalReference, ...] = ()
     well_known_ca_certificates: str | None = field(name="wellKnownCACertificates", default=None)
@@ -236,7 +240,7 @@ class RetryOn(Excerpt, frozen=True, kw_only=True):
     """What is repeated."""
 
     triggers: tuple[str, ...] = ()
-    http_status_codes: tuple[int, ...] = ()
+    http_status_codes: tuple[Annotated[int, Meta(ge=100, le=599)], ...] = ()
 
 
 class BackOff(Excerpt, frozen=True, kw_only=True):
@@ -256,8 +260,8 @@ class PerRetry(Excerpt, frozen=True, kw_only=True):
 class RetryPolicy(Excerpt, frozen=True, kw_only=True):
     """How often an attempt is repeated."""
 
-    num_retries: Annotated[int, Meta(ge=0)] = 2
-    num_attempts_per_priority: int | None = None
+    num_retries: Count = 2
+    num_attempts_per_priority: Count | None = None
     retry_on: RetryOn | None = None
     per_retry: PerRetry | None = None
 
@@ -299,7 +303,8 @@ class LimitCost(Excerpt, frozen=True, kw_only=True):
     """What is taken from a budget."""
 
     from_: Literal["Number", "Metadata"] = field(name="from")
-    number: Annotated[int, Meta(ge=0)] | None = None
+    # More than that Envoy takes from no budget at once.
+    number: Annotated[int, Meta(ge=0, le=1_000_000_000)] | None = None
     metadata: LimitMetadata | None = None
 
 
@@ -345,6 +350,7 @@ class BackendTrafficPolicySpec(Excerpt, frozen=True, kw_only=True):
 
     target_ref: PolicyTargetWithSection | None = None
     target_refs: tuple[PolicyTargetWithSection, ...] = ()
+    target_selectors: Any = None
     retry: RetryPolicy | None = None
     rate_limit: RateLimit | None = None
 

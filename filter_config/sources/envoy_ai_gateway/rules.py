@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
-from filter_config.decode import shown
+from filter_config.decode import did_you_mean, shown
 from filter_config.sources.envoy_ai_gateway.durations import seconds
 from filter_config.sources.envoy_ai_gateway.fields import (
     AI_GROUP,
@@ -26,7 +26,7 @@ from filter_config.sources.envoy_ai_gateway.reading import Finding
 
 if TYPE_CHECKING:
     from filter_config.sources.envoy_ai_gateway.fields import OIDC, ParentReference, PolicyTarget
-    from filter_config.sources.envoy_ai_gateway.kubernetes import Backend
+    from filter_config.sources.envoy_ai_gateway.kubernetes import Backend, BackendTrafficPolicy
     from filter_config.sources.envoy_ai_gateway.mcp_resources import MCPRoute
     from filter_config.sources.envoy_ai_gateway.resources import (
         AIGatewayRoute,
@@ -54,6 +54,27 @@ _MAX_ROUTE_NAME: Final = 222
 
 _IMAGE: Final = re.compile(
     r"[a-z0-9][a-z0-9._-]*(:[0-9]+)?(/[a-z0-9._-]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[a-f0-9]{64})?\Z"
+)
+
+_MAX_SOCKET_PATH: Final = 107
+# Conditions of Envoy's HTTP router, those of gRPC last.
+_TRIGGERS: Final = (
+    "5xx",
+    "gateway-error",
+    "reset",
+    "reset-before-request",
+    "connect-failure",
+    "envoy-ratelimited",
+    "retriable-4xx",
+    "refused-stream",
+    "retriable-status-codes",
+    "retriable-headers",
+    "http3-post-connect-failure",
+    "cancelled",
+    "deadline-exceeded",
+    "internal",
+    "resource-exhausted",
+    "unavailable",
 )
 
 # Names of containers may have underscores; a cluster does not take them, and nothing else speaks against them.
@@ -376,6 +397,9 @@ def addresses(backend: Backend) -> Iterator[Finding]:
         if endpoint.ip is not None and not _is_ip(endpoint.ip.address):
             fix = "write one, or give the name as fqdn"
             yield Finding(f"{at}.ip.address", f"{shown(endpoint.ip.address)} is no IP address", fix)
+        if endpoint.unix is not None and not _is_socket(endpoint.unix.path):
+            fix = f"write one of at most {_MAX_SOCKET_PATH} bytes"
+            yield Finding(f"{at}.unix.path", "cannot be the path of a socket", fix)
 
 
 def _is_ip(text: str) -> bool:
@@ -384,6 +408,41 @@ def _is_ip(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_socket(path: str) -> bool:
+    # A NUL at the start makes an abstract one, which has no name that ends.
+    return len(path.encode("utf-8", "surrogatepass")) <= _MAX_SOCKET_PATH and "\0" not in path
+
+
+# --- traffic ---
+
+
+def traffic_targets(policy: BackendTrafficPolicy) -> Iterator[Finding]:
+    """What a policy is about is looked up by name, and a listener has none of its own."""
+    spec = policy.spec
+    places = [
+        ("spec.targetRef", spec.target_ref),
+        *((f"spec.targetRefs[{i}]", ref) for i, ref in enumerate(spec.target_refs)),
+    ]
+    for at, ref in places:
+        if ref is not None and ref.group == GATEWAY_GROUP and ref.kind == "Gateway" and ref.section_name:
+            message = "a policy of a single listener has no effect here"
+            yield Finding(f"{at}.sectionName", message, "remove it, or write a policy of routes", warning=True)
+    if spec.target_selectors:
+        yield Finding("spec.targetSelectors", "has no effect here", "name the targets in targetRefs", warning=True)
+
+
+def retry_triggers(policy: BackendTrafficPolicy) -> Iterator[Finding]:
+    """Envoy passes over what it does not know."""
+    retry_on = policy.spec.retry.retry_on if policy.spec.retry is not None else None
+    for index, trigger in enumerate(retry_on.triggers if retry_on is not None else ()):
+        if trigger not in _TRIGGERS:
+            at = f"spec.retry.retryOn.triggers[{index}]"
+            fix = did_you_mean(trigger, _TRIGGERS) or f"write one of {', '.join(_TRIGGERS)}"
+            yield Finding(
+                at, f"{shown(trigger)} is unknown to Envoy, and nothing is repeated for it", fix, warning=True
+            )
 
 
 RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
@@ -400,6 +459,7 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     ),
     "GatewayConfig": (images, global_costs, proxy_address),
     "Backend": (addresses,),
+    "BackendTrafficPolicy": (traffic_targets, retry_triggers),
     "QuotaPolicy": (quota_targets, quota_buckets, quota_limits),
     "MCPRoute": (parents_are_gateways, *MCP_RULES),
 }

@@ -295,6 +295,32 @@ def test_misuse_is_one_line(case, capsys, monkeypatch, tmp_path):
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize("arguments", [("-", "--request", "{request}"), ("{resources}", "--request", "-")])
+def test_a_standard_input_that_was_closed_is_no_traceback(arguments, tmp_path, capsys, monkeypatch):
+    files = {"request": tmp_path / "q.json", "resources": tmp_path / "r.json"}
+    files["request"].write_text('{"model": "m"}')
+    files["resources"].write_text("{}")
+    monkeypatch.setattr("sys.stdin", None)
+    assert cli.main([argument.format(**files) for argument in arguments]) == cli.USAGE
+    assert "-: there is no standard input here; name a file\n" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_no_traceback(tmp_path, capsys, monkeypatch):
+    (tmp_path / "r.json").write_bytes(text(gateway(), *served("b"), route("r", rule("b"))).data)
+    (tmp_path / "q.json").write_text('{"model": "m"}')
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - a device
+        monkeypatch.setattr("sys.stdout", full)
+        status = cli.main([str(tmp_path / "r.json"), "--request", str(tmp_path / "q.json")])
+        monkeypatch.undo()
+        # What could not be written must not be tried again when it is closed.
+        with pytest.raises(OSError, match="No space left"):
+            full.close()
+    assert status == cli.USAGE
+    assert capsys.readouterr().err == (
+        "extproc explain: the standard output cannot be written: No space left on device\n"
+    )
+
+
 def test_several_gateways_want_a_name(run):
     resources = [gateway("gw"), gateway("two"), route("r", rule("b")), route("s", rule("b")), *served("b")]
     resources[3]["spec"]["parentRefs"] = [{"name": "two"}]

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from lightkube.core.exceptions import ConfigError
 
 from deploy.controller import command
 from deploy.controller.command import main, parts_of
@@ -180,9 +181,7 @@ def no_logs(level: str, style: str) -> None:
     """Leaves the logs of the test's process alone."""
 
 
-@pytest.fixture
-def no_cluster(tmp_path, monkeypatch):
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nothing"))
+NO_CLUSTER = {"KUBECONFIG": "/nowhere/kubeconfig"}
 
 
 def test_help_goes_to_standard_output(capsys):
@@ -195,10 +194,9 @@ def test_a_flag_that_cannot_be_read_is_a_line_and_status_2(capsys):
     assert capsys.readouterr().err == "extproc controller: --logFormat=yaml: it should be text or json\n"
 
 
-@pytest.mark.usefixtures("no_cluster")
 def test_logs_are_as_the_flags_say(capsys):
     asked = []
-    assert main(["--logLevel=debug", "--logFormat=json"], {}, lambda *how: asked.append(how)) == 1
+    assert main(["--logLevel=debug", "--logFormat=json"], NO_CLUSTER, lambda *how: asked.append(how)) == 1
     assert asked == [("debug", "json")]
 
 
@@ -209,16 +207,15 @@ KNOWN = {
 }
 
 
-@pytest.mark.usefixtures("no_cluster")
 @pytest.mark.parametrize(("argv", "count"), KNOWN.values(), ids=KNOWN)
 def test_a_seed_that_everybody_knows_is_warned_of_once(argv, count, capsys):
-    main(argv, {}, no_logs)
+    main(argv, NO_CLUSTER, no_logs)
 
     assert capsys.readouterr().out.count("MCP sessions are encrypted with a seed that everybody knows") == count
 
 
 def test_a_fault_of_ours_is_a_line_and_its_stack_is_in_the_log(monkeypatch, capsys):
-    async def broken(_parts: object) -> None:
+    async def broken(_parts: object, _environ: object) -> None:
         raise ExceptionGroup("parts", [RuntimeError("one\nof ours"), ExceptionGroup("inner", [KeyError("x")])])
 
     monkeypatch.setattr(command, "_run", broken)
@@ -228,10 +225,21 @@ def test_a_fault_of_ours_is_a_line_and_its_stack_is_in_the_log(monkeypatch, caps
     assert "the controller failed" in shown.out
 
 
+def test_a_token_that_cannot_be_had_any_more_is_a_line_without_a_stack(monkeypatch, capsys):
+    async def broken(_parts: object, _environ: object) -> None:
+        raise ExceptionGroup("watches", [ConfigError("Token file t not found"), ConfigError("Token file t not found")])
+
+    monkeypatch.setattr(command, "_run", broken)
+    assert main([], {}, no_logs) == 1
+    shown = capsys.readouterr()
+    assert shown.err == "extproc controller: Token file t not found\n"
+    assert "the controller failed" not in shown.out
+
+
 def test_a_certificate_that_is_kept_goes_where_it_can_be_written(tmp_path, monkeypatch):
     seen = []
 
-    async def look(made: Parts) -> None:
+    async def look(made: Parts, _environ: object) -> None:
         assert made.injector is not None
         seen.append(made.injector.files.key.parent)
         made.injector.files.key.write_text("")

@@ -104,7 +104,7 @@ def test_a_switch_is_given_alone_or_with_a_value():
     assert parsed("-extProcEnableRedaction").ext_proc_enable_redaction is True
     assert parsed("--enableLeaderElection=false").enable_leader_election is False
     # As in Go: what follows a switch is not its value.
-    with pytest.raises(FlagInvalid, match="'false' is no flag"):
+    with pytest.raises(FlagInvalid, match="'false' is no flag; a value of --enableLeaderElection is given after ="):
         parsed("--enableLeaderElection", "false")
 
 
@@ -148,19 +148,26 @@ FAULTS = {
     "--envoyGatewayNamespace=": "it is empty; it should be a namespace's name",
     "--cacheSyncTimeout=120": "it should be a duration with its unit, such as 2m",
     "--cacheSyncTimeout=0s": "it should be a duration with its unit, such as 2m",
+    "--cacheSyncTimeout=2562048h": "it is longer than 292 years; it should be a duration with its unit, such as 2m",
     "--configVersion=": "it is empty; it should be a version",
     "--logLevel=verbose": "it should be debug, info, warn or error, with an offset if wanted (info+2)",
     "--logFormat=yaml": "it should be text or json",
     "--metricsAddress=nowhere": "it should be host:port or :port",
     "--metricsAddress=::1:80": "it should be host:port or :port",
     "--port=:65536": "it should be host:port or :port",
-    "--webhookPort=0x1ffff": "it should be a port",
+    "--webhookPort=0x1ffff": "it is more than 65535; it should be a port",
+    "--webhookPort=-1": "it should be a port",
+    "--extProcImage=a b": "there is space in it; it should be an image",
     "--extProcImagePullPolicy=sometimes": "it should be Always, IfNotPresent or Never",
     "--extProcExtraEnvVars=A=1;B": "'B' has no name or no =; it should be K=v;K2=v2",
     "--extProcExtraEnvVars==x": "'=x' has no name or no =; it should be K=v;K2=v2",
     "--extProcMaxRecvMsgSize=0": "it should be a number of bytes, 1 or more",
     "--maxRecvMsgSize=64Mi": "it should be a number of bytes, 0 or more",
+    "--maxRecvMsgSize=9223372036854775808": (
+        "it is more than 9223372036854775807; it should be a number of bytes, 0 or more"
+    ),
     "--rootPrefix=llm": "it should be a path that begins with /",
+    "--rootPrefix=/a b": "it should be a path that begins with /",
     "--endpointPrefixes=google:/x": (
         "'google' is none of openai, cohere, anthropic; it should be openai:/x,cohere:/y,anthropic:/z"
     ),
@@ -173,8 +180,14 @@ FAULTS = {
     "--tlsCertName=../tls.crt": "it should be a file's name without directories",
     "--tlsCertSecretName=A": "it should be a Secret's name",
     "--quotaRateLimitServiceAddr=:80": "it should be host or host:port",
+    "--quotaRateLimitServiceAddr=a b": "it should be host or host:port",
+    "--quotaRateLimitServiceAddr=http://limits": "it should be host or host:port",
     "--quotaRateLimitTimeout=5s": "it should be a number of seconds greater than 0",
     "--quotaRateLimitTimeout=0": "it should be a number of seconds greater than 0",
+    "--quotaRateLimitTimeout=0.0009": "it is less than a millisecond; it should be a number of seconds greater than 0",
+    "--quotaRateLimitTimeout=9223372037": (
+        "it is longer than 292 years; it should be a number of seconds greater than 0"
+    ),
 }
 
 
@@ -187,7 +200,7 @@ def test_a_value_that_means_nothing_is_told_with_what_would(argument, says):
 
 
 def test_every_flag_that_can_be_wrong_is_among_those():
-    read_anything = {"extProcImage", "mcpFallbackSessionEncryptionSeed"}
+    read_anything = {"mcpFallbackSessionEncryptionSeed"}
     tested = {argument[2:].partition("=")[0] for argument in FAULTS}
     alike = {
         "caBundleName": "tlsCertName",

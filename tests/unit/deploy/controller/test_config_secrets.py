@@ -101,6 +101,22 @@ def test_secrets_follow_the_workloads_of_their_gateway():
     assert {name.partition("/")[0] for name in made.names("Secret")} == {EG}
 
 
+STRANGERS = {
+    "in another namespace": [deployment("evil")],
+    "beside its own": [deployment("evil"), deployment(EG)],
+    "beside its own, where its Gateway is": [deployment("default", "another"), deployment(EG)],
+    "a pod": [{**deployment("evil"), "apiVersion": "v1", "kind": "Pod", "spec": {"containers": []}}],
+}
+
+
+@pytest.mark.parametrize("strangers", STRANGERS.values(), ids=STRANGERS)
+def test_credentials_do_not_go_where_somebody_has_put_labels(strangers: list[dict[str, Any]]):
+    made = world(*strangers)
+    assert {name.partition("/")[0] for name in made.names("Secret")} == {EG}
+    problem = made.plans[Key("Gateway", "default", "gw")].problem
+    assert ("evil/envoy has the labels" in problem) is ("evil" in str(strangers))
+
+
 def test_where_other_proxies_are_with_their_gateways_this_one_is_expected_there_too():
     other = deployment("team")
     other["metadata"]["labels"] = {**LABELS, "gateway.envoyproxy.io/owning-gateway-namespace": "team"}

@@ -168,6 +168,37 @@ def test_a_route_that_cannot_be_protected_is_not_there():
     assert "give remoteJWKS or localJWKS" in made.accepted("MCPRoute", "m")
 
 
+def test_a_route_is_not_served_behind_the_policy_of_somebody_else():
+    theirs = g.resource(f"{g.ENVOY_GATEWAY}/v1alpha1", "SecurityPolicy", "ai-eg-mcp-m", spec={"targetRefs": []})
+    made = world(g.mcp())
+    made.put(theirs, g.secured(oauth=OAUTH))
+    made.settle()
+    assert made.names("HTTPRoute") == []
+    assert spec(made, "ai-eg-mcp-m", "SecurityPolicy") == {"targetRefs": []}
+    assert "was not made of MCPRoute default/m" in made.accepted("MCPRoute", "m")
+    made.delete("SecurityPolicy", "ai-eg-mcp-m")
+    made.settle()
+    assert made.accepted("MCPRoute", "m") == ""
+    assert made.has("HTTPRoute", "ai-eg-mcp-main-m")
+
+
+@pytest.mark.parametrize("length", [1, 200, 240, 253])
+def test_whatever_a_route_is_called_its_policy_is_about_its_route(length: int):
+    value = g.secured(oauth=OAUTH)
+    value["metadata"]["name"] = "m" * length
+    made = world(value)
+    assert made.accepted("MCPRoute", "m" * length) == ""
+    (policy,) = made.names("SecurityPolicy")
+    (target,) = spec(made, policy.removeprefix("default/"), "SecurityPolicy")["targetRefs"]
+    (main,) = [name for name in made.names("HTTPRoute") if "-main-" in name]
+    assert main == f"default/{target['name']}"
+    filters = {
+        f"default/{rule['filters'][0].get('extensionRef', {}).get('name')}"
+        for rule in spec(made, target["name"])["rules"][1:]
+    }
+    assert filters <= set(made.names("HTTPRouteFilter"))
+
+
 def test_other_policies_are_passed_on_as_they_are():
     auth = {"credentialRefs": [{"name": "c"}], "extractFrom": [{"headers": ["x-key"]}]}
     made = world(g.secured(apiKeyAuth=auth))

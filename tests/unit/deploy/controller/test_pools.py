@@ -160,6 +160,14 @@ def test_an_entry_goes_with_the_last_route_and_with_the_gateway():
     assert parents(made) == []
 
 
+def test_an_entry_goes_when_the_gateway_becomes_anothers():
+    made = world(http_route(), pool())
+    assert gateways(made) == ["default/gw"]
+    made.put(gateway_class(controller="example.com/other"))
+    made.settle()
+    assert parents(made) == []
+
+
 def test_entries_of_others_stay_and_come_first():
     made = world(pool())
     made.put(gateway_class("other", "example.com/c"), gateway("foreign", class_name="other"))

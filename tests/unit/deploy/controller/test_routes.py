@@ -181,6 +181,33 @@ def test_an_http_route_of_somebody_else_is_left_alone():
     assert made.accepted("AIGatewayRoute", "r") == ""
 
 
+def test_an_http_route_of_somebody_else_gets_no_credential():
+    """It may say that it is ours, and lead anywhere: what finds routes by name must find none."""
+    generated = {"annotations": {"gateway.envoyproxy.io/ai-gateway-generated": "true"}}
+    theirs = g.resource(f"{g.GATEWAY_API}/v1", "HTTPRoute", "r", spec={"rules": []}, metadata=generated)
+    made = world(
+        theirs,
+        g.route("r", g.rule("b")),
+        g.route("s", g.rule("b")),
+        *g.served("b"),
+        g.api_key("k", "b"),
+        g.secret("k", apiKey="x"),
+    )
+    made.settle()
+    (model,) = made.planner.gateways()
+    assert [route.name for route in model.routes] == ["s"]
+    made.delete("HTTPRoute", "r")
+    made.settle()
+    (model,) = made.planner.gateways()
+    assert [route.name for route in model.routes] == ["r", "s"]
+    # One that is ours, and that somebody takes from us.
+    made.put({**theirs, "metadata": {**theirs["metadata"], "ownerReferences": []}})
+    made.observe()
+    made.planner.compile()
+    (model,) = made.planner.gateways()
+    assert [route.name for route in model.routes] == ["s"]
+
+
 def test_the_http_route_of_an_earlier_route_of_the_name_makes_room():
     made = world(g.route("r", g.rule("b")), *g.served("b"))
     made.settle()

@@ -65,10 +65,10 @@ def test_a_gateway_with_an_mcp_route_has_its_seed_where_its_pods_will_be():
 
 def test_it_follows_the_pods():
     made = world(g.mcp(g.server()))
-    made.put(deployment("elsewhere"))
+    made.put(deployment("default"))
     made.settle()
 
-    assert content(made, "elsewhere") == {"seed": "one"}
+    assert content(made, "default") == {"seed": "one"}
     assert not made.has("Secret", NAME, EG)
 
 

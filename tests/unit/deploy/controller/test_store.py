@@ -28,7 +28,7 @@ def test_content_and_the_whole_change_apart():
     assert store.put(secret("3", status={"x": 1})) == {LIVE}
     assert store.put(secret("4", value="b", status={"x": 1})) == {KEY, LIVE}
     assert store.remove(KEY) == {KEY, LIVE}
-    assert store.remove(KEY) == set()
+    assert store.remove(KEY) == {KEY, LIVE}
 
 
 def test_the_document_stays_the_same_as_long_as_the_content_does():
@@ -148,3 +148,11 @@ def test_owner_references_of_others_stay():
     assert not differs(value, public(cluster.get(PLACE)))
     cluster.merge_patch(PLACE, {"metadata": {"ownerReferences": [theirs]}})
     assert differs(value, public(cluster.get(PLACE)))
+
+
+def test_what_came_and_went_unseen_is_a_change_for_who_has_asked_for_it():
+    store = Store()
+    key = Key("Secret", "default", "s")
+    view = View(store)
+    assert view.live(*key) is None
+    assert view.reads & store.remove(key, uid="u")

@@ -443,6 +443,21 @@ BAD_VALUES: dict[str, tuple[str, Any]] = {
     "an argument that is no flag": ("controller.extraArgs", ["configVersion=v1"]),
     "no room for messages": ("controller.maxRecvMsgSize", "0"),
     "a disruption of what share": ("podDisruptionBudget.maxUnavailable", "half"),
+    "a name that no Service has": ("controller.fullnameOverride", "AI_Gateway"),
+    "a Secret that cannot be": ("controller.mutatingWebhook.tlsCertSecretName", "certs_"),
+    "a namespace that cannot be": ("envoyGateway.namespace", "Envoy"),
+    "an image with space in it": ("extProc.image.repository", "a b"),
+    "the metrics' port for the webhook": ("controller.mutatingWebhook.port", 8080),
+    "no time to list": ("controller.watch.cacheSyncTimeout", "0s"),
+    "a limit service at no port": ("controller.quotaRateLimitServiceHost", "limits:http"),
+    "two seeds": ("controller.mcp.sessionEncryption", {"existingSecret": "s", "seed": "x"}),
+    "a Secret with a seed under no key": ("controller.mcp.sessionEncryption.existingSecretKey", ""),
+    "a seed of before beside a Secret": (
+        "controller.mcp.sessionEncryption",
+        {"existingSecret": "s", "fallback": {"seed": "x"}},
+    ),
+    "a seed of before without one of now": ("controller.mcp.sessionEncryption.fallback.seed", "x"),
+    "a key of before without a Secret": ("controller.mcp.sessionEncryption.fallback.existingSecretKey", "old"),
     "several writers": ("controller", {"replicaCount": 2, "leaderElection": {"enabled": False}}),
 }
 
@@ -461,6 +476,36 @@ def test_a_bad_value_does_not(path, value):
     for key in reversed(path.split(".")):
         value = {key: value}
     assert not SCHEMA.is_valid(value)
+
+
+GOOD_VALUES: dict[str, tuple[str, Any]] = {
+    "a limit service by name": ("controller.quotaRateLimitServiceHost", "limits.ns"),
+    "a limit service at a port": ("controller.quotaRateLimitServiceHost", "limits.ns:9"),
+    "a limit service by an address": ("controller.quotaRateLimitServiceHost", "fd00::1"),
+    "a limit service by an address at a port": ("controller.quotaRateLimitServiceHost", "[fd00::1]:9"),
+    "a Secret with both seeds": (
+        "controller.mcp.sessionEncryption",
+        {"existingSecret": "s", "seed": "", "fallback": {"existingSecretKey": "old", "seed": ""}},
+    ),
+    "both seeds": (
+        "controller.mcp.sessionEncryption",
+        {"existingSecret": "", "seed": "x", "fallback": {"existingSecretKey": "", "seed": "y"}},
+    ),
+    "half a second to list": ("controller.watch.cacheSyncTimeout", "0.5s"),
+}
+
+
+@pytest.mark.parametrize(("path", "value"), GOOD_VALUES.values(), ids=GOOD_VALUES)
+def test_a_good_value_does(path, value):
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    SCHEMA.validate(value)
+
+
+@pytest.mark.parametrize(("only", "registered"), [("{controller}", False), ("{injector,extension-server}", True)])
+def test_no_webhook_is_registered_that_nobody_answers(only, registered):
+    made = documents(template("least", "--set", f"controller.only={only}"))
+    assert ("MutatingWebhookConfiguration" in {value["kind"] for value in made}) is registered
 
 
 # Objects in Kubernetes' own form, or of names that are up to somebody else.

@@ -33,6 +33,17 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path):
     assert [fault.origin.file for fault in content.faults.closed()] == [str(tmp_path / "none.yaml")]
 
 
+def test_a_standard_input_that_was_closed_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    (tmp_path / "r.yaml").write_text("r")
+    files = Files([str(tmp_path / "r.yaml"), "-"])
+    content = files.read()
+
+    assert content.by_name == {str(tmp_path / "r.yaml"): b"r"}
+    assert list(map(str, content.faults.closed())) == ["-: there is no standard input here; name a file"]
+    assert files.directories() == (tmp_path,)
+
+
 def test_a_text_in_no_file():
     files = Files.of_text(Text(name="environment", data=b"e"))
 

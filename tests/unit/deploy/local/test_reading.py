@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from deploy.local import reading
-from deploy.local.reading import Reader
-from filter_config.sources.envoy_ai_gateway.documents import Text, documents
+from deploy.local.reading import Judging, Reader
+from filter_config.sources.envoy_ai_gateway.documents import Document, Text, documents
 from filter_config.sources.faults import Faults
 
 # Marks, and what nearly is one; documents, and what is none.
@@ -75,3 +76,10 @@ def test_what_has_moved_to_another_text_is_not_parsed_again(monkeypatch):
     (after,), _ = read(reader, Text(name="g", data=numbered([1])))
 
     assert (after.file, after.value is before.value) == ("g", True)
+
+
+@pytest.mark.parametrize("metadata", [5, None, [], {"annotations": 5}, {"annotations": None}, "x"])
+def test_a_document_of_another_shape_is_a_fault_and_no_accident(metadata):
+    value = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+    known = Judging().facts(Document(file="f", line=1, value=value))
+    assert (known.quiet, known.substituted) == (False, False)

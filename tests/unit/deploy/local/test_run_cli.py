@@ -34,6 +34,8 @@ UNUSABLE = {
         "name files of resources, or set OPENAI_API_KEY, OPENAI_BASE_URL, AZURE_OPENAI_API_KEY or ANTHROPIC_API_KEY",
     ),
     "an Envoy that is none": (["--envoy", "/etc/passwd", "f"], "--envoy: /etc/passwd is no program"),
+    "a directory for an Envoy": (["--envoy", "/usr", "f"], "--envoy: /usr is no program"),
+    "a file for logs": (["--keep-logs", "/etc/passwd", "f"], "/etc/passwd: File exists"),
     "workers that are no number": (["--workers", "many", "f"], "--workers: 'many' is neither a number nor auto"),
     "no workers": (["--workers", "0", "f"], "--workers: '0' is neither a number nor auto"),
 }
@@ -89,6 +91,38 @@ def test_a_port_that_is_taken():
         status, err = run(f"--port={port}", environ={"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
 
     assert (status, err) == (1, f"extproc run: listener http: port {port} is taken\n")
+
+
+@pytest.mark.parametrize("host", ["", "a..b", "x" * 64])
+def test_a_host_that_is_none(host, capsys):
+    with pytest.raises(SystemExit) as ended:
+        run_cli.main(["--host", host, "f"])
+
+    assert ended.value.code == 2
+    said = f"argument --host: {host!r} is neither an IP address nor the name of a host"
+    assert capsys.readouterr().err == f"extproc run: {said}; see extproc run --help\n"
+
+
+def test_stopping_is_not_interrupted_by_further_signals(monkeypatch):
+    stopped = []
+
+    class Session:
+        def __init__(self, *_, **__):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, kind, *_):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.raise_signal(number)
+            stopped.append(kind)
+
+    monkeypatch.setattr("deploy.local.session.Session", Session)
+    monkeypatch.setattr("deploy.local.run_cli._Run.go", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
+
+    assert run("f") == (0, "")
+    assert stopped == [KeyboardInterrupt]
 
 
 def test_a_wrong_option(capsys):

@@ -171,6 +171,43 @@ def test_several_gateways_get_a_directory_each(translate, tmp_path):
     assert (tmp_path / "ns-two" / "envoy.yaml").is_file()
 
 
+def test_gateways_whose_names_join_to_the_same_text_do_not_share_a_directory(translate, tmp_path):
+    def one(namespace, name):
+        only = rule("b", model=f"{namespace}.{name}")
+        parents = [{"name": name}]
+        made = route("r", only, namespace=namespace, parentRefs=parents)
+        return gateway(name, namespace), *served("b", namespace=namespace), made
+
+    status, _, err = translate("-", "-o", str(tmp_path), stdin=as_list(*one("a", "b-c"), *one("a-b", "c")))
+
+    assert status == 0, err
+    models = {
+        path.name: [model["Name"] for model in yaml.safe_load((path / "filter-config.yaml").read_text())["models"]]
+        for path in tmp_path.iterdir()
+    }
+    assert models == {"a-b-c": ["a.b-c"], "a-b_c": ["a-b.c"]}
+
+
+def test_envoy_listens_on_no_name(translate, tmp_path):
+    status, _, err = translate("-", "-o", str(tmp_path), "--host", "localhost", stdin=as_list(*GOOD))
+
+    said = "argument --host: 'localhost' is no IP address; see extproc translate --help"
+    assert (status, err) == (2, f"extproc translate: {said}\n")
+
+
+def test_what_only_envoy_would_refuse_is_told_with_its_file_and_line(translate, tmp_path):
+    wrong = {"matches": [{"headers": [{"name": "x-a", "value": "(?=x)", "type": "RegularExpression"}]}]}
+    file = tmp_path / "r.json"
+    file.write_bytes(as_list(*GOOD, route("wrong", {**wrong, "backendRefs": [{"name": "b"}]})))
+
+    status, _, err = translate("--check", str(file))
+
+    assert status == 1
+    assert err.splitlines()[0].startswith(
+        f"{file}:1: AIGatewayRoute default/wrong: spec.rules[0].matches[0]: header x-a: '(?=x)' "
+    )
+
+
 def test_the_filter_config_alone_on_standard_output(translate):
     status, out, err = translate("-", "-o", "-", stdin=as_list(*GOOD))
 
@@ -226,6 +263,11 @@ UNUSABLE = {
     "nothing to do with it": (["f.yaml"], 2, "give either -o DIR or --check"),
     "both": (["f.yaml", "--check", "-o", "d"], 2, "give either -o DIR or --check"),
     "no address": (["--check", "--processor", "here"], 2, "'here' is no address"),
+    "no path of a socket": (
+        ["--check", "--processor", f"unix:///{'x' * 107}"],
+        2,
+        "the path of a socket has at most 107 bytes",
+    ),
     "no files and no environment": (["--check"], 1, "name files of resources, or set OPENAI_API_KEY"),
     "no such file": (["--check", "/nowhere/f.yaml"], 1, "/nowhere/f.yaml: cannot be read: No such file or directory"),
 }

@@ -63,6 +63,21 @@ def test_a_token_budget():
     assert budget.origin.path == "spec.rateLimit.global.rules[0]"
 
 
+def test_a_policy_of_a_gateway_is_not_about_the_other_gateways_of_a_route():
+    retrying = {"retry": {"numRetries": 3}}
+    of_two = policy("p", {"kind": "Gateway", "name": "two"}, limit())
+    of_two["spec"] |= retrying
+    gateways = [gateway(), gateway("three"), gateway("two")]
+    parents = [{"name": each["metadata"]["name"]} for each in reversed(gateways)]
+    result = compiled(*gateways, route("r", rule("b"), parentRefs=parents), *served("b"), of_two)
+    assert faults(result) == []
+    said = {}
+    for made in result.gateways:
+        ((found,),) = (each.rules for each in made.model.routes)
+        said[made.model.id] = (len(found.budgets), found.retry and found.retry.attempts)
+    assert said == {"default/gw": (0, None), "default/three": (0, None), "default/two": (1, 3)}
+
+
 def test_without_costs_a_request_takes_one():
     (budget,), _ = budgets_of(policy("p", GATEWAY, limit(unit="Second", shadowMode=True)))
     assert (budget.request_cost, budget.response_cost, budget.response_key) == (1, 0, "")

@@ -109,6 +109,29 @@ DOCUMENTS: dict[str, tuple[Any, Findings]] = {
             "spec.endpoints[1].ip.address: '127.0.0.300' is no IP address",
         ],
     ),
+    "names and sockets that Envoy would refuse": (
+        endpoint(
+            endpoints=[
+                {"unix": {"path": "/" + "x" * 107}},
+                {"unix": {"path": "/" + "x" * 106}},
+                {"unix": {"path": "/" + "é" * 54}},
+                {"unix": {"path": "/a\0b"}},
+                {"unix": {"path": ""}},
+                {"fqdn": {"hostname": "x" * 254, "port": 443}},
+                {"hostname": "x" * 254, "fqdn": {"hostname": "x" * 253, "port": 443}},
+            ],
+            tls={"sni": "x" * 254},
+        ),
+        [
+            "spec.endpoints[0].unix.path: cannot be the path of a socket",
+            "spec.endpoints[2].unix.path: cannot be the path of a socket",
+            "spec.endpoints[3].unix.path: cannot be the path of a socket",
+            "spec.endpoints[4].unix.path: must not be empty",
+            "spec.endpoints[5].fqdn.hostname: longer than 253 characters",
+            "spec.endpoints[6].hostname: longer than 253 characters",
+            "spec.tls.sni: longer than 253 characters",
+        ],
+    ),
     "a version that is not served": (
         {**service(), "apiVersion": f"{AI}/v1"},
         ["apiVersion: 'aigateway.envoyproxy.io/v1' is not served"],
@@ -243,6 +266,76 @@ ROUTES: dict[str, tuple[Any, Findings]] = {
 
 @pytest.mark.parametrize(("value", "expected"), ROUTES.values(), ids=ROUTES)
 def test_routes(value, expected):
+    assert found(value) == expected
+
+
+# --- BackendTrafficPolicy ---
+
+
+def traffic(*targets: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    spec = {"targetRefs": [{"group": GATEWAY_API, **target} for target in targets], **spec}
+    return resource(f"{ENVOY_GATEWAY}/v1alpha1", "BackendTrafficPolicy", "t", spec=spec)
+
+
+def charged(**cost: Any) -> dict[str, Any]:
+    limit = {"limit": {"requests": 1, "unit": "Hour"}, "cost": {"response": {"from": "Number", **cost}}}
+    return traffic(rateLimit={"type": "Global", "global": {"rules": [limit]}})
+
+
+TRAFFIC = {
+    "of a route, a rule and a gateway": (
+        traffic(
+            {"kind": "HTTPRoute", "name": "r"},
+            {"kind": "HTTPRoute", "name": "r", "sectionName": "first"},
+            {"kind": "Gateway", "name": "gw"},
+            retry={"numRetries": 2**31 - 1, "retryOn": {"triggers": ["5xx", "reset"], "httpStatusCodes": [100, 599]}},
+        ),
+        [],
+    ),
+    "of a listener": (
+        traffic({"kind": "Gateway", "name": "gw", "sectionName": "http"}),
+        ["warning spec.targetRefs[0].sectionName: a policy of a single listener has no effect here"],
+    ),
+    "of a listener, as it was written before": (
+        traffic(targetRef={"group": GATEWAY_API, "kind": "Gateway", "name": "gw", "sectionName": "http"}),
+        ["warning spec.targetRef.sectionName: a policy of a single listener has no effect here"],
+    ),
+    "of whatever has a label": (
+        traffic(targetSelectors=[{"kind": "HTTPRoute", "matchLabels": {"a": "b"}}]),
+        ["warning spec.targetSelectors: has no effect here"],
+    ),
+    "numbers that Envoy does not have": (
+        traffic(
+            retry={
+                "numRetries": 2**31,
+                "numAttemptsPerPriority": -1,
+                "retryOn": {"httpStatusCodes": [99, 600, 1 << 70]},
+            }
+        ),
+        [
+            "spec.retry.numAttemptsPerPriority: -1 is less than 0",
+            "spec.retry.numRetries: 2147483648 is more than 2147483647",
+            "spec.retry.retryOn.httpStatusCodes[0]: 99 is less than 100",
+            "spec.retry.retryOn.httpStatusCodes[1]: 600 is more than 599",
+            "spec.retry.retryOn.httpStatusCodes[2]: 1180591620717411303424 is more than 599",
+        ],
+    ),
+    "a trigger that is misspelt": (
+        traffic(retry={"retryOn": {"triggers": ["reset", "conect"]}}),
+        [
+            "warning spec.retry.retryOn.triggers[1]: 'conect' is unknown to Envoy, and nothing is repeated for it",
+        ],
+    ),
+    "as much as Envoy takes at once": (charged(number=1_000_000_000), []),
+    "more than Envoy takes at once": (
+        charged(number=1_000_000_001),
+        ["spec.rateLimit.global.rules[0].cost.response.number: 1000000001 is more than 1000000000"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("value", "expected"), TRAFFIC.values(), ids=TRAFFIC)
+def test_traffic(value, expected):
     assert found(value) == expected
 
 
