@@ -210,7 +210,7 @@ ASKS: dict[str, tuple[list[Resource], Resource, dict[str, str]]] = {
     "mutated": ([ref("mutated", modelNameOverride="n", **MUTATED)], ASKED, {"x-gone": "g", "X-Client": "c"}),
     "credential": ([ref("keyed")], ASKED, {"authorization": "Bearer sk-of-the-client"}),
     "overridden": ([ref("keyed")], ASKED, {"x-mine": "sk-canary-mine"}),
-    "azure": ([ref("azure", modelNameOverride="d ploy/ment")], ASKED, {}),
+    "azure": ([ref("azure", modelNameOverride="d ploy/x")], ASKED, {}),
     "anthropic": ([ref("claude", modelNameOverride="claude-x")], ASKED, {"anthropic-beta": "b1"}),
     "anthropic streamed": ([ref("claude")], {**ASKED, "stream": True}, {}),
     "prefixed": ([ref("prefixed")], ASKED, {}),

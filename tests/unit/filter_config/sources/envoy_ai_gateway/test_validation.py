@@ -321,9 +321,9 @@ TRAFFIC = {
         ],
     ),
     "a trigger that is misspelt": (
-        traffic(retry={"retryOn": {"triggers": ["reset", "conect"]}}),
+        traffic(retry={"retryOn": {"triggers": ["reset", "reset-all"]}}),
         [
-            "warning spec.retry.retryOn.triggers[1]: 'conect' is unknown to Envoy, and nothing is repeated for it",
+            "warning spec.retry.retryOn.triggers[1]: 'reset-all' is unknown to Envoy, and nothing is repeated for it",
         ],
     ),
     "as much as Envoy takes at once": (charged(number=1_000_000_000), []),
