@@ -2,8 +2,8 @@
 
 A real Envoy, and a processor with every kind of credential that changes: one of AWS by web identity, one of Entra ID by
 a federated token, one of Google by a service account, and a key in the filter config. A thousand requests while nothing
-happens, then a thousand while all of it is renewed again and again, in turns. The upstream refuses what the clouds
-would refuse, and a key that has been replaced twice.
+happens, a thousand more to know what chance does, then a thousand while all of it is renewed, in turns. The upstream
+refuses what the clouds would refuse, and a key that has been replaced twice.
 
 Requests begin at a steady pace, whether or not the last ones are answered, and seldom enough that they do not queue.
 """
@@ -261,21 +261,21 @@ def site(kinds: Sequence[str], gap: float) -> Iterator[Site]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """A round without rotation, and the one with it that followed."""
+class Trial:
+    """Two rounds without rotation, of which the second tells what chance does, and the one with it that followed."""
 
     quiet: Round
+    control: Round
     rotating: Round
 
-    @property
-    def over(self) -> int:
-        """Requests during rotation that took longer than 99 % of those before."""
-        return sum(took > percentile(self.quiet.took, 0.99) for took in self.rotating.took)
+    def over(self, made: Round) -> int:
+        """Requests of a later round that took longer than 99 % of those of the first."""
+        return sum(took > percentile(self.quiet.took, 0.99) for took in made.took)
 
 
-def _pair(running: Site, count: int, every: int) -> Pair:
+def _trial(running: Site, count: int, every: int) -> Trial:
     running.settle()
-    return Pair(quiet=running.ask(count), rotating=running.ask(count, every=every))
+    return Trial(quiet=running.ask(count), control=running.ask(count), rotating=running.ask(count, every=every))
 
 
 def main() -> int:
@@ -286,21 +286,28 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=250, help="requests between two rotations")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="of credentials")
     options = parser.parse_args()
-    pairs: list[Pair] = []
+    trials: list[Trial] = []
     with site(options.kinds, options.gap) as running:
         running.ask(options.every)
         for _ in range(options.rounds):
-            pair = _pair(running, options.requests, options.every)
-            pairs.append(pair)
-            print(f"no rotation:      {pair.quiet.describe()}")
-            print(f"{pair.rotating.rotations:3} credentials:  {pair.rotating.describe()}, {pair.over} over", flush=True)
-    rounds = [made for pair in pairs for made in (pair.quiet, pair.rotating)]
+            trial = _trial(running, options.requests, options.every)
+            trials.append(trial)
+            print(f"no rotation:      {trial.quiet.describe()}")
+            print(f"the same again:   {trial.control.describe()}, {trial.over(trial.control)} over")
+            print(
+                f"{trial.rotating.rotations:3} credentials:  {trial.rotating.describe()}, "
+                f"{trial.over(trial.rotating)} over",
+                flush=True,
+            )
+    rounds = [made for trial in trials for made in (trial.quiet, trial.control, trial.rotating)]
     failures = [failure for made in rounds for failure in made.failures]
-    asked, over = options.requests * options.rounds, [pair.over for pair in pairs]
+    asked = options.requests * options.rounds
+    controls = [trial.over(trial.control) for trial in trials]
+    rotating = [trial.over(trial.rotating) for trial in trials]
     print(
-        f"of {asked} requests during rotation, {sum(over)} were slower than the p99 of the round before "
-        f"(by definition {asked // 100}), median of a round {statistics.median(over):g}; "
-        f"failed {len(failures)} of {2 * asked}"
+        f"of {asked} requests during rotation, {sum(rotating)} were slower than the p99 of the round before, "
+        f"of {asked} without any {sum(controls)}; medians of a round {statistics.median(rotating):g} and "
+        f"{statistics.median(controls):g}; failed {len(failures)} of {3 * asked}"
     )
     if failures:
         print(f"the first: {failures[0]}", file=sys.stderr)
