@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from deploy.compose.files import render
+from deploy.generated import command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,22 +16,8 @@ HERE: Final = Path(__file__).resolve().parent
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Gives 0 when all files are, or now are, as they should be; 1 when ``--check`` finds one that is not."""
-    parser = argparse.ArgumentParser(prog="python -m deploy.compose", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; status 1 if a file is out of date")
-    parser.add_argument(
-        "--directory", type=Path, default=HERE, help="where the files are (default: beside this module)"
-    )
-    arguments = parser.parse_args(argv)
-    stale = [(arguments.directory / name, text) for name, text in render().items()]
-    stale = [(path, text) for path, text in stale if not path.is_file() or path.read_text(encoding="utf-8") != text]
-    for path, text in stale:
-        if arguments.check:
-            sys.stderr.write(f"{path}: out of date, run python -m deploy.compose\n")
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-    return 1 if arguments.check and stale else 0
+    """See :func:`deploy.generated.command`."""
+    return command("deploy.compose", __doc__, render, HERE, argv)
 
 
 if __name__ == "__main__":

@@ -293,11 +293,6 @@ class Cache:
         for reflector in self.reflectors:
             await reflector.synced.wait()
 
-    @property
-    def is_synced(self) -> bool:
-        """Whether every kind was listed once."""
-        return all(reflector.synced.is_set() for reflector in self.reflectors)
-
     def missing(self) -> list[str]:
         """The kinds that were not listed yet."""
         return sorted({each.kind.name for each in self.reflectors if not each.synced.is_set()})

@@ -6,10 +6,8 @@ no files and lines, so that nothing is due because something moved; faults get t
 
 from __future__ import annotations
 
-import gc
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import is_
@@ -23,7 +21,7 @@ from filter_config.load import DEVELOPMENT_VERSION
 from filter_config.model import ZERO_TIME, Config, MCPConfig, Model
 from filter_config.sources.envoy_ai_gateway.closure import Documents, closure_of
 from filter_config.sources.envoy_ai_gateway.compile_gateways import compile_gateways
-from filter_config.sources.envoy_ai_gateway.compiler import Compiled, CompiledGateway
+from filter_config.sources.envoy_ai_gateway.compiler import Compiled, CompiledGateway, collector_paused
 from filter_config.sources.envoy_ai_gateway.context import Context, Grants
 from filter_config.sources.envoy_ai_gateway.documents import Document
 from filter_config.sources.envoy_ai_gateway.kubernetes import SecretObject
@@ -103,7 +101,7 @@ class Incremental:
 
         ``faults`` has what was found in reading them.
         """
-        with _collector_paused():
+        with collector_paused():
             survey = self._survey(found)
             load(survey.told(found, self._judging), faults, judge=self._judging.judge)
             self._take(survey, faults)
@@ -286,15 +284,3 @@ def _with_models(config: Config, parts: Iterable[Config]) -> Config:
 
 def _missing(extra: dict[str, Model], models: dict[str, Model]) -> dict[str, Model]:
     return {name: model for name, model in extra.items() if name not in models}
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """A first look makes hundreds of thousands of values and no cycles."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

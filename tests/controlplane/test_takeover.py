@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import copy
 import hashlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -384,6 +385,16 @@ def roll(made: Running) -> None:
     cluster.set_status(place_of("Deployment", EG, "envoy-gw"), rolled)
 
 
+@asynccontextmanager
+async def taken_over() -> AsyncIterator[Running]:
+    """Our controller after its first look at what the peer has left."""
+    async with running() as server:
+        left_by_the_peer(server)
+        async with controlling(server, options=OPTIONS) as made:
+            await made.settled()
+            yield made
+
+
 # --- the tests ---
 
 
@@ -432,63 +443,56 @@ def test_fields_stay_whoever_they_are_of():
 
 def test_a_credential_that_the_peer_rotated_is_used_until_it_is_due():
     async def scenario() -> None:
-        async with running() as server:
-            left_by_the_peer(server)
-            async with controlling(server, options=OPTIONS) as made:
-                await made.settled()
-                policy = Key("BackendSecurityPolicy", "default", "p")
-                found = made.controller.planner.store.get(rotation.secret_key(policy))
-                assert not rotation.is_taken(found, policy)
-                due = rotation.due_at(found)
-                assert due is not None
-                assert due.isoformat() == "2026-02-01T00:55:00+00:00"
+        async with taken_over() as made:
+            policy = Key("BackendSecurityPolicy", "default", "p")
+            found = made.controller.planner.store.get(rotation.secret_key(policy))
+            assert not rotation.is_taken(found, policy)
+            due = rotation.due_at(found)
+            assert due is not None
+            assert due.isoformat() == "2026-02-01T00:55:00+00:00"
 
     run(scenario())
 
 
 def test_pods_roll_once_and_others_do_not():
     async def scenario() -> None:
-        async with running() as server:
-            left_by_the_peer(server)
-            async with controlling(server, options=OPTIONS) as made:
-                await made.settled()
-                config = made.controller.planner.config(GATEWAY)
-                assert config is not None
-                # The pods that serve know of the new config at once.
-                for name in ("one", "two"):
-                    pod = server.cluster.get(place_of("Pod", EG, name))
-                    assert pod["metadata"]["annotations"][UUID] == config.uuid
-                wanted = template(server)
-                assert wanted[HASH] != "of-the-peer"
-                roll(made)
-                await made.settled()
-                assert template(server) == wanted
-                assert template(server, "plain") == {}
-                for name in ("one", "two"):
-                    pod = server.cluster.get(place_of("Pod", EG, name))
-                    (sidecar,) = pod["spec"]["initContainers"]
-                    assert sidecar["image"] == SIDECAR.image
-                    assert pod["metadata"]["annotations"][HASH] == wanted[HASH]
+        async with taken_over() as made:
+            server = made.server
+            config = made.controller.planner.config(GATEWAY)
+            assert config is not None
+            # The pods that serve know of the new config at once.
+            for name in ("one", "two"):
+                pod = server.cluster.get(place_of("Pod", EG, name))
+                assert pod["metadata"]["annotations"][UUID] == config.uuid
+            wanted = template(server)
+            assert wanted[HASH] != "of-the-peer"
+            roll(made)
+            await made.settled()
+            assert template(server) == wanted
+            assert template(server, "plain") == {}
+            for name in ("one", "two"):
+                pod = server.cluster.get(place_of("Pod", EG, name))
+                (sidecar,) = pod["spec"]["initContainers"]
+                assert sidecar["image"] == SIDECAR.image
+                assert pod["metadata"]["annotations"][HASH] == wanted[HASH]
 
     run(scenario())
 
 
 def test_when_it_is_over_there_is_silence():
     async def scenario() -> None:
-        async with running() as server:
-            left_by_the_peer(server)
-            async with controlling(server, options=OPTIONS) as made:
-                await made.settled()
-                roll(made)
-                await made.settled()
-                version, written = server.cluster.version, made.writes
-                made.controller.resync()
-                await made.settled()
-                assert made.writes == written
-                async with controlling(server, options=OPTIONS) as again:
-                    await again.settled()
-                    assert again.writes == 0
-                assert server.cluster.version == version
+        async with taken_over() as made:
+            server = made.server
+            roll(made)
+            await made.settled()
+            version, written = server.cluster.version, made.writes
+            made.controller.resync()
+            await made.settled()
+            assert made.writes == written
+            async with controlling(server, options=OPTIONS) as again:
+                await again.settled()
+                assert again.writes == 0
+            assert server.cluster.version == version
 
     run(scenario())
 
@@ -552,15 +556,13 @@ def test_back_and_forth_ends_as_once(turns: int):
 
 def test_what_is_deleted_afterwards_goes_with_the_peers_finalizer():
     async def scenario() -> None:
-        async with running() as server:
-            left_by_the_peer(server)
-            async with controlling(server, options=OPTIONS) as made:
-                await made.settled()
-                server.cluster.delete(place_of("AIGatewayRoute", "default", "r"))
-                gone = [place_of("AIGatewayRoute", "default", "r"), place_of("HTTPRoute", "default", "r")]
-                await until(lambda: not any(place in server.cluster.objects for place in gone), "no route")
-                server.cluster.delete(place_of("MCPRoute", "default", "m"))
-                config = [place_of("Secret", EG, name) for name in (NAMES.parts[0], NAMES.index, NAMES.legacy)]
-                await until(lambda: not any(place in server.cluster.objects for place in config), "no config")
+        async with taken_over() as made:
+            server = made.server
+            server.cluster.delete(place_of("AIGatewayRoute", "default", "r"))
+            gone = [place_of("AIGatewayRoute", "default", "r"), place_of("HTTPRoute", "default", "r")]
+            await until(lambda: not any(place in server.cluster.objects for place in gone), "no route")
+            server.cluster.delete(place_of("MCPRoute", "default", "m"))
+            config = [place_of("Secret", EG, name) for name in (NAMES.parts[0], NAMES.index, NAMES.legacy)]
+            await until(lambda: not any(place in server.cluster.objects for place in config), "no config")
 
     run(scenario())

@@ -90,7 +90,7 @@ def compile_documents(
 
     Who compiles again and again may remember what ``judge`` said of a document.
     """
-    with _collector_paused():
+    with collector_paused():
         resources = load(found, faults, judge=judge)
         if environ is not None:
             substitute(resources, environ, faults)
@@ -107,7 +107,7 @@ def _compile(texts: Iterable[Text], version: str, environ: Mapping[str, str] | N
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Hundreds of thousands of values are made here and no cycles: looking for some takes a third of the time."""
     enabled = gc.isenabled()
     gc.disable()
