@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from deploy.controller.slices import Share, entries
-from filter_config.model import Config, MCPConfig
+from filter_config.model import Config
 from filter_config.sources import block_yaml
-from filter_config.sources.model import MCP, Gateway
+from filter_config.sources.emit import mcp_config
+from filter_config.sources.model import Gateway, join
+from filter_config.sources.model_lists import model_lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,16 +36,14 @@ class Assembled:
 def assemble(shares: Sequence[Share], *, version: str) -> Assembled:
     """The gateway of some shares, which are in order of precedence and at least one."""
     first = shares[0]
-    routes = tuple(route for share in shares for route in share.gateway.routes)
-    mcp = _mcp(shares)
-    model = replace(first.gateway, routes=routes, mcp=mcp)
+    model = join([share.gateway for share in shares])
     sections = {
         "backends": b"".join(share.backends for share in shares),
         "globalLLMRequestCosts": entries(
             Config(global_llm_request_costs=first.config.global_llm_request_costs),
         ),
         "llmRequestCosts": b"".join(share.costs for share in shares),
-        "mcpConfig": entries(Config(mcp_config=_mcp_config(mcp))),
+        "mcpConfig": entries(Config(mcp_config=mcp_config(model.mcp))),
         **_models(shares),
     }
     written = [f"{name}:\n".encode() + text for name, text in sorted(sections.items()) if text]
@@ -55,40 +55,17 @@ def assemble(shares: Sequence[Share], *, version: str) -> Assembled:
     return Assembled(model=model, payload=b"".join((*written, block_yaml.dump({"uuid": uuid}), tail)), uuid=uuid)
 
 
-def _mcp(shares: Sequence[Share]) -> MCP | None:
-    parts = [share.gateway.mcp for share in shares if share.gateway.mcp is not None]
-    if not parts:
-        return None
-    return replace(parts[0], routes=tuple(route for part in parts for route in part.routes))
-
-
-def _mcp_config(mcp: MCP | None) -> MCPConfig | None:
-    return None if mcp is None else MCPConfig(backend_listener_addr=mcp.backend_listener, routes=mcp.routes)
-
-
 def _models(shares: Sequence[Share]) -> dict[str, bytes]:
-    """The lists of models, see :mod:`filter_config.sources.emit`; of one name the first counts, in each."""
-    everywhere: dict[str, bytes] = {}
-    unscoped: dict[str, bytes] = {}
-    by_host: dict[str, dict[str, bytes]] = {}
-    for share in shares:
-        hosts = [host for route in share.gateway.routes for host in route.hostnames]
-        lists = [by_host.setdefault(host, {}) for host in hosts if share.models] if hosts else [unscoped]
-        for name, text in share.models.items():
-            for models in (everywhere, *lists):
-                models.setdefault(name, text)
-    sections = {"models": _text(everywhere)}
-    if by_host:
+    lists = model_lists(
+        ([host for route in share.gateway.routes for host in route.hostnames], share.models.items()) for share in shares
+    )
+    sections = {"models": _text(lists.everywhere)}
+    if lists.by_host:
         sections["modelsByHost"] = b"".join(
-            _host(host) + _indented(_text(_joined(models, unscoped))) for host, models in sorted(by_host.items())
+            _host(host) + _indented(_text(models)) for host, models in sorted(lists.by_host.items())
         )
-        sections["unscopedModels"] = _text(unscoped)
+        sections["unscopedModels"] = _text(lists.unscoped)
     return sections
-
-
-def _joined(models: dict[str, bytes], unscoped: dict[str, bytes]) -> dict[str, bytes]:
-    """The models of a host, its own before those of routes for every host."""
-    return {**models, **{name: text for name, text in unscoped.items() if name not in models}}
 
 
 def _text(models: Mapping[str, bytes]) -> bytes:

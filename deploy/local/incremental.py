@@ -18,7 +18,8 @@ import msgspec
 from deploy.local.library import Library, View
 from deploy.local.reading import Judging
 from filter_config.load import DEVELOPMENT_VERSION
-from filter_config.model import ZERO_TIME, Config, MCPConfig, Model
+from filter_config.model import ZERO_TIME, Config
+from filter_config.sources.emit import mcp_config
 from filter_config.sources.envoy_ai_gateway.closure import Documents, closure_of
 from filter_config.sources.envoy_ai_gateway.compile_gateways import compile_gateways
 from filter_config.sources.envoy_ai_gateway.compiler import Compiled, CompiledGateway, collector_paused
@@ -30,7 +31,8 @@ from filter_config.sources.envoy_ai_gateway.marks import Key
 from filter_config.sources.envoy_ai_gateway.substitution import substitute
 from filter_config.sources.faults import Fault, Faults
 from filter_config.sources.graph import Graph, Mark
-from filter_config.sources.model import MCP, Gateway
+from filter_config.sources.model import Gateway, join
+from filter_config.sources.model_lists import model_lists
 from filter_config.sources.prune import prune
 
 _NOWHERE: Final = ""
@@ -239,48 +241,29 @@ def _joined(known: _Joined | None, shares: list[CompiledGateway]) -> _Joined:
     if known is not None and len(known[0]) == len(shares) and all(map(is_, known[0], shares)):
         return known
     first = shares[0]
-    mcp = _mcp(share.model.mcp for share in shares)
-    routes = tuple(route for share in shares for route in share.model.routes)
+    model = join([share.model for share in shares])
     config = Config(
         version=first.config.version,
         uuid=hashlib.sha256("".join(share.config.uuid for share in shares).encode()).hexdigest(),
         global_llm_request_costs=first.config.global_llm_request_costs,
         llm_request_costs=tuple(cost for share in shares for cost in share.config.llm_request_costs),
         backends=tuple(backend for share in shares for backend in share.config.backends),
-        mcp_config=None if mcp is None else MCPConfig(backend_listener_addr=mcp.backend_listener, routes=mcp.routes),
+        mcp_config=mcp_config(model.mcp),
     )
     return shares, CompiledGateway(
-        model=replace(first.model, routes=routes, mcp=mcp),
+        model=model,
         config=_with_models(config, [share.config for share in shares]),
     )
 
 
-def _mcp(parts: Iterable[MCP | None]) -> MCP | None:
-    given = [part for part in parts if part is not None]
-    return replace(given[0], routes=tuple(route for part in given for route in part.routes)) if given else None
-
-
 def _with_models(config: Config, parts: Iterable[Config]) -> Config:
-    """The lists of models, see :mod:`filter_config.sources.emit`; of one name the first counts, in each."""
-    everywhere: dict[str, Model] = {}
-    unscoped: dict[str, Model] = {}
-    by_host: dict[str, dict[str, Model]] = {}
-    for part in parts:
-        lists = [by_host.setdefault(host, {}) for host in part.models_by_host] or [unscoped]
-        for model in part.models:
-            for models in (everywhere, *lists):
-                models.setdefault(model.name, model)
-    if not by_host:
-        return msgspec.structs.replace(config, models=tuple(everywhere.values()))
+    lists = model_lists((part.models_by_host, ((model.name, model) for model in part.models)) for part in parts)
+    models = tuple(lists.everywhere.values())
+    if not lists.by_host:
+        return msgspec.structs.replace(config, models=models)
     return msgspec.structs.replace(
         config,
-        models=tuple(everywhere.values()),
-        models_by_host={
-            host: tuple((models | _missing(unscoped, models)).values()) for host, models in by_host.items()
-        },
-        unscoped_models=tuple(unscoped.values()),
+        models=models,
+        models_by_host={host: tuple(found.values()) for host, found in lists.by_host.items()},
+        unscoped_models=tuple(lists.unscoped.values()),
     )
-
-
-def _missing(extra: dict[str, Model], models: dict[str, Model]) -> dict[str, Model]:
-    return {name: model for name, model in extra.items() if name not in models}

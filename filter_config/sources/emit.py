@@ -19,11 +19,12 @@ from filter_config import model as document
 from filter_config.bundle import MAX_PARTS, split, write_bundle
 from filter_config.redact import Secret
 from filter_config.sources import block_yaml
+from filter_config.sources.model_lists import model_lists
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from filter_config.sources.model import Backend, Cost, Gateway, Model, Route
+    from filter_config.sources.model import MCP, Backend, Cost, Gateway, Model, Route
 
 MAX_OBJECT_NAME: Final = 253
 """Longest name of a Kubernetes object."""
@@ -63,7 +64,7 @@ def emit(gateway: Gateway, *, version: str, unserved: bool = False) -> Emitted:
         global_llm_request_costs=tuple(_global_cost(cost) for cost in gateway.costs),
         llm_request_costs=tuple(_route_cost(route, cost) for route, cost in route_costs),
         backends=tuple(_backend(backend) for backend in backends),
-        mcp_config=_mcp(gateway),
+        mcp_config=mcp_config(gateway.mcp),
         **_models(served),
     )
     return Emitted(
@@ -82,33 +83,18 @@ def _digest(config: document.Config) -> str:
 
 
 def _models(routes: Iterable[Route]) -> dict[str, Any]:
-    """The lists of models: all, by host, and of routes for every host, which each host has as well.
-
-    A name is listed once, as its first route has it.
-    """
-    everywhere: dict[str, Model] = {}
-    unscoped: dict[str, Model] = {}
-    by_host: dict[str, dict[str, Model]] = {}
-    for route in routes:
-        lists = [everywhere, *(by_host.setdefault(host, {}) for host in route.hostnames if _listed(route))]
-        for model in _listed(route):
-            for models in lists if route.hostnames else (everywhere, unscoped):
-                models.setdefault(model.name, model)
-    if not by_host:
-        return {"models": _list(everywhere)}
+    lists = model_lists((route.hostnames, ((model.name, model) for model in _listed(route))) for route in routes)
+    if not lists.by_host:
+        return {"models": _list(lists.everywhere)}
     return {
-        "models": _list(everywhere),
-        "models_by_host": {host: _list({**models, **_missing(unscoped, models)}) for host, models in by_host.items()},
-        "unscoped_models": _list(unscoped),
+        "models": _list(lists.everywhere),
+        "models_by_host": {host: _list(models) for host, models in lists.by_host.items()},
+        "unscoped_models": _list(lists.unscoped),
     }
 
 
 def _listed(route: Route) -> list[Model]:
     return [model for rule in route.rules if rule.backends for model in rule.models]
-
-
-def _missing(extra: dict[str, Model], models: dict[str, Model]) -> dict[str, Model]:
-    return {name: model for name, model in extra.items() if name not in models}
 
 
 def _list(models: dict[str, Model]) -> tuple[document.Model, ...]:
@@ -148,10 +134,11 @@ def _backend(backend: Backend) -> document.Backend:
     )
 
 
-def _mcp(gateway: Gateway) -> document.MCPConfig | None:
-    if gateway.mcp is None:
+def mcp_config(mcp: MCP | None) -> document.MCPConfig | None:
+    """What the processor's MCP proxy is told; None where there is nothing for it."""
+    if mcp is None:
         return None
-    return document.MCPConfig(backend_listener_addr=gateway.mcp.backend_listener, routes=gateway.mcp.routes)
+    return document.MCPConfig(backend_listener_addr=mcp.backend_listener, routes=mcp.routes)
 
 
 # --- bytes ---

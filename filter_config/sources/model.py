@@ -8,7 +8,8 @@ the order of their source, and the indexes in a backend's id are those of the so
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal
 
@@ -322,3 +323,13 @@ class Gateway:
     def id(self) -> str:
         """``<namespace>/<name>``."""
         return f"{self.namespace}/{self.name}"
+
+
+def join(shares: Sequence[Gateway]) -> Gateway:
+    """One gateway of shares that have some of its routes each, in order of precedence; at least one."""
+    mcps = [share.mcp for share in shares if share.mcp is not None]
+    return replace(
+        shares[0],
+        routes=tuple(route for share in shares for route in share.routes),
+        mcp=replace(mcps[0], routes=tuple(route for mcp in mcps for route in mcp.routes)) if mcps else None,
+    )
