@@ -293,7 +293,8 @@ class App:
     async def _hurried_within(self, seconds: float) -> bool:
         """Wait so long, or until a second signal; whether it came."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._hurry.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._hurry.wait()
         return self._hurry.is_set()
 
     def _pages(self, probe: Probe) -> Pages:

@@ -112,7 +112,8 @@ class CredentialKeeper:
                     tasks.create_task(self._look(self._cells))
                 self._publish()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), pause if self._cells else None)
+                    async with asyncio.timeout(pause if self._cells else None):
+                        await self._wake.wait()
 
     # --- asking ---
 

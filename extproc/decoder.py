@@ -76,7 +76,8 @@ class Decoder:
                     _log.warning("no decoder process; decoding in the serving process")
                     return decode_quickly(data)
                 try:
-                    return await asyncio.wait_for(_ask(worker, data), self._timeout)
+                    async with asyncio.timeout(self._timeout):
+                        return await _ask(worker, data)
                 except TimeoutError as error:
                     await self._kill()
                     raise DecoderFailed(f"decoding took longer than {self._timeout:g} s") from error
@@ -127,7 +128,8 @@ async def _start() -> Process | None:
     greeting = b""
     try:
         assert worker.stdout is not None
-        greeting = await asyncio.wait_for(worker.stdout.readline(), _START_TIMEOUT)
+        async with asyncio.timeout(_START_TIMEOUT):
+            greeting = await worker.stdout.readline()
     except TimeoutError:
         _log.warning("the decoder process does not start")
     finally:

@@ -184,7 +184,8 @@ class ConfigManager:
             except Exception:  # noqa: BLE001 - whatever it is, the live config goes on serving
                 _log.exception("the config watcher failed; starting it again", path=self._path)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), self._poll_interval)
+                    async with asyncio.timeout(self._poll_interval):
+                        await stop.wait()
 
     async def _follow(self, stop: asyncio.Event) -> None:
         changes = watch(self._source, poll_interval=self._poll_interval, stop=stop)

@@ -206,7 +206,8 @@ async def _looks(source: Source, poll_interval: float, stop: asyncio.Event) -> A
             reported = False
             yield
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), min(poll_interval, _UNREPORTED_INTERVAL))
+                async with asyncio.timeout(min(poll_interval, _UNREPORTED_INTERVAL)):
+                    await stop.wait()
 
 
 async def _changes(watched: _Watched, poll_interval: float, stop: asyncio.Event) -> AsyncGenerator[bool]:

@@ -153,7 +153,8 @@ class GrpcServer:
             if self._stopping.is_set():
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "server stops")
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), HEALTH_SECONDS)
+                async with asyncio.timeout(HEALTH_SECONDS):
+                    await self._stopping.wait()
 
 
 async def _exchange(stream: Stream, context: Any) -> StreamFailure | None:  # noqa: ANN401 - grpcio has no types

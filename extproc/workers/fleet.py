@@ -239,7 +239,8 @@ class Fleet:
         while asked and (left := deadline - time.monotonic()) > 0:
             self._changed.clear()
             try:
-                await asyncio.wait_for(self._changed.wait(), left)
+                async with asyncio.timeout(left):
+                    await self._changed.wait()
             except TimeoutError:
                 break
         del self._awaited[number]
@@ -360,7 +361,8 @@ class Fleet:
                 self._fail(f"worker {seat.number} died {in_a_row} times in a row, the last time with {reason}")
                 return
             try:
-                await asyncio.wait_for(self._stopping.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self._stopping.wait()
             except TimeoutError:
                 continue
 

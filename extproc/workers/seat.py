@@ -152,7 +152,8 @@ class Seat:
         assert self._process is not None
         self.state = State.ENDED
         try:
-            status = await asyncio.wait_for(self._process.wait(), patience)
+            async with asyncio.timeout(patience):
+                status = await self._process.wait()
         except TimeoutError:
             self.kill()
             status = await self._process.wait()

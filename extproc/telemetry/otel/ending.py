@@ -39,7 +39,8 @@ class Aside(Generic[T]):
         Raises:
             TimeoutError: it has not ended; it goes on, and nobody waits for it.
         """
-        return await asyncio.wait_for(asyncio.shield(self._done), seconds)
+        async with asyncio.timeout(seconds):
+            return await asyncio.shield(self._done)
 
     def _run(self) -> None:
         try:

@@ -173,7 +173,8 @@ class Http2Server:
         if self._open:
             self._all_closed.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._all_closed.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await self._all_closed.wait()
         return not self._open
 
     def _connected(self) -> _Shell:

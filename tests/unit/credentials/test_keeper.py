@@ -488,6 +488,27 @@ def test_no_outage_of_three_minutes_is_noticed_by_a_request(outages, latency, li
     virtual_time.run(live)
 
 
+@pytest.mark.parametrize("turns", range(4))
+def test_it_ends_when_it_is_cancelled_at_the_moment_it_wakes(turns):
+    async def live():
+        keeper = CredentialKeeper(Metrics())
+        cells = Cells()
+        cells.of(Provider()).succeeded(Fetched(Secret("s"), None), {})
+        keeper.keep(cells.used)
+        running = asyncio.create_task(keeper.run())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        keeper.keep(cells.used)
+        # It is to go on, and has not been told yet.
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        running.cancel()
+        done, _ = await asyncio.wait({running}, timeout=5)
+        assert done
+
+    asyncio.run(live())
+
+
 # --- real threads ---
 
 
