@@ -67,22 +67,34 @@ class CostRules:
     def __bool__(self) -> bool:
         return bool(self.route_rules or self.global_rules)
 
-    def evaluate(
-        self, usage: TokenUsage, scope: CostScope, on_error: Callable[[str, CELError], None]
-    ) -> dict[str, int]:
-        """Every cost that applies to ``scope``, by metadata key.
+    def of(self, scope: CostScope) -> CostFormula:
+        """The rules that apply to ``scope``.
 
         Route rules come first, the last match of a key wins; a global rule counts only where no route rule of its
-        key applied (contract, cost evaluation 3.16). A failing rule is handed to ``on_error`` and writes nothing;
-        a global rule does not stand in for a route rule that failed, it would charge by the wrong formula.
+        key applied (contract, cost evaluation 3.16).
         """
         applying = [rule for rule in self.route_rules.get(scope.route, ()) if rule.applies(scope)]
         if self.global_rules:
             matched = {rule.key for rule in applying}
             applying += [rule for rule in self.global_rules if rule.key not in matched]
-        variables = _variables(usage, scope)
+        return CostFormula(scope, tuple(applying))
+
+
+class CostFormula(Struct, frozen=True):
+    """The rules of one scope, in order."""
+
+    scope: CostScope
+    rules: tuple[_Rule, ...]
+
+    def evaluate(self, usage: TokenUsage, on_error: Callable[[str, CELError], None]) -> dict[str, int]:
+        """Every cost, by metadata key.
+
+        A failing rule is handed to ``on_error`` and writes nothing; a global rule does not stand in for a route rule
+        that failed, it would charge by the wrong formula.
+        """
+        variables = _variables(usage, self.scope)
         costs: dict[str, int] = {}
-        for rule in applying:
+        for rule in self.rules:
             try:
                 costs[rule.key] = rule.measure(variables)
             except CELError as error:

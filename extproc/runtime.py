@@ -1,13 +1,13 @@
 """A filter config made ready to serve: an immutable snapshot.
 
 A stream takes the snapshot that is live when it starts and keeps it; a reload builds a new one beside it. So nothing
-here changes after ``build_runtime``, and nothing has to be locked.
+here changes after ``build_runtime`` but ``derived``, and nothing has to be locked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import structlog
@@ -69,6 +69,9 @@ class Runtime:
         secret_headers: lower-case names of headers whose values must not be shown.
         cells: the credentials that have to be fetched and renewed while this snapshot is in use.
         brought: lower-case names of headers in which requests may bring a credential, for whichever backend.
+        derived: what others work out from this snapshot as requests come, and keep here so that it goes when the
+            snapshot does. It says nothing that the snapshot does not, and must not lead back to it: a snapshot that
+            is not used any more is to go at once, without the garbage collector.
     """
 
     digest: str
@@ -80,6 +83,7 @@ class Runtime:
     secret_headers: frozenset[str]
     cells: tuple[RefreshedCell[Any], ...] = ()
     brought: frozenset[str] = frozenset()
+    derived: dict[Hashable, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 
 def short_backend_name(name: str) -> str:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 import structlog
-from msgspec import Struct
 
-from extproc.costs import CostScope
 from extproc.endpoints.base import COUNTING
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.headers import HeaderDict
-from extproc.exchange.replies import Metadata
-from extproc.runtime import Runtime, RuntimeBackend
+from extproc.exchange.plan import AttemptPlan
+from extproc.exchange.replies import EncodedMetadata, Metadata
 from extproc.telemetry.ledger import Entry
 from extproc.telemetry.metrics import AttemptLabels
 from extproc.translate.base import Translator
@@ -21,19 +19,6 @@ from extproc.usage import NO_USAGE, TokenUsage
 from filter_config.cel import CELError
 
 _log = structlog.get_logger(__name__)
-
-# Provider of a backend, by its schema (contract, metrics 7.2).
-PROVIDERS = {
-    "OpenAI": "openai",
-    "AzureOpenAI": "azure.openai",
-    "AWSBedrock": "aws.bedrock",
-    "AWSAnthropic": "aws.anthropic",
-    "GCPVertexAI": "gcp.vertex_ai",
-    "GCPAnthropic": "gcp.anthropic",
-    "Anthropic": "anthropic",
-    "Cohere": "cohere",
-    "": "unknown",
-}
 
 
 class Outcome(StrEnum):
@@ -58,39 +43,28 @@ _ERROR_TYPES = {Outcome.SUCCESS: None, Outcome.CLIENT_CANCELLED: "client_cancell
 _OTHER = "_OTHER"
 
 
-class AttemptPlan(Struct, frozen=True, kw_only=True):
-    """What is fixed when an attempt starts.
-
-    Attributes:
-        model: the effective model: the backend's override, or the one that was routed on.
-        headers: the request's headers at this attempt, for authentication, logs and metrics.
-        started: clock reading when Envoy asked for this attempt.
-    """
-
-    operation: str
-    original_model: str
-    stream: bool
-    runtime: Runtime
-    backend: RuntimeBackend
-    route: str
-    model: str
-    headers: HeaderDict
-    started: float
-    request_id: str
-
-
 class Attempt:
     """The state of an attempt between its request and the end of its answer.
 
     Everything is recorded at most once, whichever way the attempt ends: answered, failed, superseded by a retry, or
     left by a client that hung up.
+
+    Attributes:
+        headers: the request's headers at this attempt, for authentication, logs and metrics.
+        request_id: the client's ``x-request-id``, may be empty.
+        started: clock reading when Envoy asked for this attempt.
     """
 
     # Set when the attempt is bound; one whose backend has no translator is never asked for it.
     translator: Translator
 
-    def __init__(self, context: ExchangeContext, plan: AttemptPlan) -> None:
+    def __init__(
+        self, context: ExchangeContext, plan: AttemptPlan, *, headers: HeaderDict, request_id: str, started: float
+    ) -> None:
         self.plan = plan
+        self.headers = headers
+        self.request_id = request_id
+        self.started = started
         self.usage: TokenUsage = NO_USAGE
         self.response_model = "unknown"
         self.time_to_first_token: float | None = None
@@ -104,6 +78,9 @@ class Attempt:
         self._pieces = 0
         self._max_output = 0
         self._strange = False
+        self._tells_time_per_token = False
+        self._elapsed = 0.0
+        self._ended_at = 0.0
         self._outcome: Outcome | None = None
         self._costs: dict[str, int] = {}
         self._costed: TokenUsage | None = None
@@ -117,29 +94,15 @@ class Attempt:
         """How it ended, once it has."""
         return self._outcome
 
-    @property
-    def provider(self) -> str:
-        """``gen_ai.provider.name`` (contract, metrics 7.2)."""
-        backend = self.plan.backend
-        return PROVIDERS.get(backend.schema.name, backend.name)
-
-    @property
-    def scope(self) -> CostScope:
-        backend = self.plan.backend
-        return CostScope(
-            model=self.plan.model, backend=backend.name, short_backend=backend.short_name, route=self.plan.route
-        )
-
     def costs(self) -> dict[str, int]:
         """The costs of the usage so far; computed again only when the usage has changed.
 
         Counting costs nothing, however many tokens there are (BR-70).
         """
-        if self.plan.operation in COUNTING:
-            return self._costs
-        if self.usage != self._costed:
-            self._costs = self.plan.runtime.costs.evaluate(self.usage, self.scope, self._cost_failed)
-            self._costed = self.usage
+        usage = self.usage
+        if usage is not self._costed and usage != self._costed and self.plan.operation not in COUNTING:
+            self._costs = self.plan.formula.evaluate(usage, self._cost_failed)
+            self._costed = usage
         return self._costs
 
     def _cost_failed(self, key: str, error: CELError) -> None:
@@ -151,37 +114,37 @@ class Attempt:
             **self.log_fields(),
         )
 
-    def names(self) -> Metadata:
-        """Model, backend and route, for access logs (contract 3.16).
-
-        They are written before the backend is asked, and with an error: the line of a request that came to nothing
-        needs them most (BR-114).
-        """
-        plan = self.plan
-        values: Metadata = {"model_name_override": plan.model}
-        if plan.backend.name:
-            values["ai_service_backend_name"] = plan.backend.short_name
-        if plan.route:
-            values["route_name"] = plan.route
-        return values
-
     def log_fields(self) -> dict[str, str]:
         """Whose problem a log line is about."""
         plan = self.plan
-        return {"request_id": plan.request_id, "model": plan.model, "backend": plan.backend.name, "route": plan.route}
+        return {"request_id": self.request_id, "model": plan.model, "backend": plan.backend.name, "route": plan.route}
 
     def introduction(self) -> Metadata:
         """The names, and the headers that are mapped for access logs, where a name stands back (contract 3.14)."""
-        values = self.names()
-        if self.plan.backend.name:
-            values["backend_name"] = self.plan.backend.name
+        plan = self.plan
+        return {**plan.names, **plan.introduction, **self._context.options.logged(self.headers)}
+
+    def introduced(self, numbers: Mapping[str, float]) -> Metadata | EncodedMetadata:
+        """The same and some numbers, for a reply."""
         if self._context.options.log_attributes:
-            values |= self._context.options.logged(self.plan.headers)
-        return values
+            return {**numbers, **self.introduction()}
+        return self.plan.metadata(self.plan.introduction, numbers)
+
+    def report(self, texts: Mapping[str, str]) -> EncodedMetadata:
+        """Costs and times, and the names, as they are so far (contract 3.16)."""
+        plan = self.plan
+        numbers: Mapping[str, float] = self.costs()
+        if plan.stream:
+            numbers = {
+                **numbers,
+                "token_latency_ttft": int((self.time_to_first_token or 0) * 1000),
+                "token_latency_itl": self.time_per_output_token * 1000,
+            }
+        return plan.metadata(texts, numbers)
 
     def headers_came(self, status: int) -> None:
         """The backend has begun to answer; ``status`` is 0 for one that cannot be read."""
-        self._headers_after = self._context.clock() - self.plan.started
+        self._headers_after = self._context.clock() - self.started
         self._status = status
 
     def answered(self, usage: TokenUsage, model: str) -> bool:
@@ -204,31 +167,30 @@ class Attempt:
         if self._strange:
             return
         self._strange = True
-        if self._context.metrics.unknown_stop_reason(self.provider, reason):
+        if self._context.metrics.unknown_stop_reason(self.plan.provider, reason):
             _log.warning(
                 "unknown stop reason",
                 reason=reason,
-                provider=self.provider,
+                provider=self.plan.provider,
                 **self.log_fields(),
             )
 
     def _first_piece(self) -> None:
-        self._first_byte_after = self._context.clock() - self.plan.started
+        self._first_byte_after = self._context.clock() - self.started
         if self.plan.stream:
             self.time_to_first_token = self._first_byte_after
-            self._context.metrics.time_to_first_token(self.labels(), self.time_to_first_token)
+            self._context.metrics.time_to_first_token(self._labels(), self.time_to_first_token)
 
     def succeed(self) -> None:
         """The answer has come to its end."""
         if self._outcome is not None:
             return
-        labels = self.labels()
-        elapsed = self._context.clock() - self.plan.started
+        elapsed = self._context.clock() - self.started
         # One message cannot tell the time between tokens, nor can one token (contract, TTFT and ITL 7.4).
         if self.time_to_first_token is not None and self._max_output > 1:
+            self._tells_time_per_token = True
             self.time_per_output_token = (elapsed - self.time_to_first_token) / (self._max_output - 1)
-            self._context.metrics.time_per_output_token(labels, self.time_per_output_token)
-        self._end(Outcome.SUCCESS, labels, elapsed)
+        self._end(Outcome.SUCCESS, elapsed)
 
     def fail(self, outcome: Outcome = Outcome.FAILED, status: int = 0) -> None:
         """The attempt ends without a whole answer; tokens that were reported are counted all the same.
@@ -237,25 +199,38 @@ class Attempt:
         """
         if self._outcome is None:
             self._status = status or self._status
-            self._end(outcome, self.labels(), self._context.clock() - self.plan.started)
+            self._end(outcome, self._context.clock() - self.started)
 
-    def _end(self, outcome: Outcome, labels: AttemptLabels, elapsed: float) -> None:
+    def release(self) -> None:
+        """Nothing more will come of it: let go of the answer as far as it was kept."""
+        self.__dict__.pop("translator", None)
+
+    def _end(self, outcome: Outcome, elapsed: float) -> None:
         self._outcome = outcome
-        metrics = self._context.metrics
+        self._elapsed = elapsed
+        self._ended_at = self._context.now()
+        self._context.metrics.backlog.add(self._record)
+
+    def _record(self) -> None:
+        """Enter it into metrics and ledger; by now the request that it belonged to may be over."""
+        metrics, labels = self._context.metrics, self._labels()
+        outcome = self._outcome or Outcome.FAILED
+        if self._tells_time_per_token:
+            metrics.time_per_output_token(labels, self.time_per_output_token)
         if self.usage is not NO_USAGE:
             metrics.tokens(labels, self.usage)
-        metrics.request_duration(labels, elapsed, _ERROR_TYPES.get(outcome, _OTHER))
+        metrics.request_duration(labels, self._elapsed, _ERROR_TYPES.get(outcome, _OTHER))
         metrics.outcome(labels.operation, outcome)
         if self._context.ledger is not None:
-            self._context.ledger.record(self._entry(outcome, elapsed))
+            self._context.ledger.record(self._entry(outcome))
 
-    def _entry(self, outcome: Outcome, elapsed: float) -> Entry:
+    def _entry(self, outcome: Outcome) -> Entry:
         plan, usage = self.plan, self.usage
         # Envoy is told costs for every usage, and for a success without one.
-        if usage is not self._costed and (usage is not NO_USAGE or outcome is Outcome.SUCCESS) and plan.runtime.costs:
+        if (usage is not NO_USAGE or outcome is Outcome.SUCCESS) and plan.metered:
             self.costs()
         return Entry(
-            self._context.now(),
+            self._ended_at,
             plan.model,
             plan.original_model,
             plan.backend.short_name,
@@ -263,12 +238,12 @@ class Attempt:
             plan.operation,
             outcome,
             self._status,
-            elapsed,
+            self._elapsed,
             self.prepared,
             self._headers_after,
             self._first_byte_after,
             plan.stream,
-            plan.request_id,
+            self.request_id,
             self._costs,
             usage.input or 0,
             usage.cached_input or 0,
@@ -276,14 +251,14 @@ class Attempt:
             usage.reasoning or 0,
         )
 
-    def labels(self) -> AttemptLabels:
-        plan = self.plan
+    def _labels(self) -> AttemptLabels:
+        plan, headers = self.plan, self.headers
         carried: Iterable[tuple[str, str]] = ()
         if mapped := self._context.options.metric_attributes:
-            carried = [(attribute, plan.headers[name]) for name, attribute in mapped.items() if name in plan.headers]
+            carried = [(attribute, headers[name]) for name, attribute in mapped.items() if name in headers]
         return AttemptLabels(
             operation=plan.operation,
-            provider=self.provider,
+            provider=plan.provider,
             original_model=plan.original_model,
             request_model=plan.model,
             response_model=self.response_model,

@@ -11,15 +11,18 @@ because the meaning of leaving that open has changed between versions of Envoy.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
 from extproc.errors import ClientError
 from extproc.exchange import names
 
-Metadata = dict[str, str | float]
+Metadata = Mapping[str, str | float]
 """Values for our namespace of the dynamic metadata: text as strings, anything else as numbers."""
+
+EncodedMetadata = bytes
+"""The same as it goes over the wire; see ``MetadataForm``."""
 
 # protobuf encoding: a field is its number and type, then for text, bytes and messages ("len") the size and the content.
 # ProcessingResponse: the member of the reply that answers each member of a request.
@@ -59,7 +62,30 @@ class Reply:
         return self._data
 
 
-def neutral(kind: str, metadata: Metadata | None = None) -> Reply:
+class MetadataForm:
+    """Metadata of which all but the values of numbers is the same each time, so that it is encoded once.
+
+    Args:
+        texts: what is the same.
+        numbers: the names of numbers; a text of the same name stands in its place.
+    """
+
+    __slots__ = ("_encoded", "_hidden")
+
+    def __init__(self, texts: Mapping[str, str], numbers: Iterable[str]) -> None:
+        named = tuple(numbers)
+        self._hidden = texts.keys() & named
+        shown = [name for name in named if name not in texts]
+        self._encoded = _around_numbers((*shown, *texts), (*[None] * len(shown), *texts.values()))
+
+    def fill(self, numbers: Mapping[str, float]) -> EncodedMetadata:
+        """Put values in place; ``numbers`` has the names that the form was made with, in the same order."""
+        if self._hidden:
+            numbers = {name: number for name, number in numbers.items() if name not in self._hidden}
+        return self._encoded % tuple(map(_DOUBLE, numbers.values()))
+
+
+def neutral(kind: str, metadata: Metadata | EncodedMetadata | None = None) -> Reply:
     """The reply that changes nothing, though it may carry metadata.
 
     ``kind`` is the member of the request, which the reply has under one name.
@@ -76,7 +102,7 @@ def common(
     replace: bool = False,
     clear_route_cache: bool = False,
     stream_response_body: bool = False,
-    metadata: Metadata | None = None,
+    metadata: Metadata | EncodedMetadata | None = None,
 ) -> Reply:
     """A reply to headers or to a piece of a body.
 
@@ -199,7 +225,9 @@ _RECURRING: Final = frozenset(
 _known_header = lru_cache(maxsize=4096)(_set_header)
 
 
-def _metadata(values: Metadata) -> bytes:
+def _metadata(values: Metadata | EncodedMetadata) -> bytes:
+    if isinstance(values, bytes):
+        return values
     texts: list[str | None] = []
     numbers = []
     for value in values.values():
@@ -208,11 +236,9 @@ def _metadata(values: Metadata) -> bytes:
         else:
             texts.append(None)
             numbers.append(_DOUBLE(value))
-    return _around_numbers(tuple(values), tuple(texts)) % tuple(numbers)
+    return _known_around_numbers(tuple(values), tuple(texts)) % tuple(numbers)
 
 
-# The same few models, backends and routes come again and again; what a client makes up is forgotten again.
-@lru_cache(maxsize=4096)
 def _around_numbers(keys: tuple[str, ...], texts: tuple[str | None, ...]) -> bytes:
     """Metadata with ``%b`` in place of each number, which ``None`` stands for."""
     fields = b"".join(
@@ -224,6 +250,10 @@ def _around_numbers(keys: tuple[str, ...], texts: tuple[str | None, ...]) -> byt
     entry = _NAMESPACE + b"\x12" + _sized(b"\x2a" + _sized(fields))
     encoded = _DYNAMIC_METADATA + _sized(b"\x0a" + _sized(entry))
     return encoded.replace(b"%", b"%%").replace(_HOLE, b"%b")
+
+
+# Errors and mapped headers are few for the most part; what a client makes up is forgotten again.
+_known_around_numbers = lru_cache(maxsize=4096)(_around_numbers)
 
 
 def _map_entry(key: str, value: bytes) -> bytes:

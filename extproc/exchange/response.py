@@ -17,7 +17,7 @@ from extproc.exchange import replies
 from extproc.exchange.attempt import Attempt, Outcome
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.headers import HeaderDict
-from extproc.exchange.replies import Metadata, Reply
+from extproc.exchange.replies import EncodedMetadata, Metadata, Reply
 from extproc.formats.encoding import DecodeError, Decoder, decoder_for
 from extproc.telemetry.tracing.base import Span
 from extproc.translate.base import TranslatedResponse
@@ -72,7 +72,7 @@ class ResponseExchange:
             if (auth := self._attempt.plan.backend.auth) is not None:
                 auth.refused(self._headers, self._context.now())
             # Once more: of an attempt that failed to connect, Envoy may not have taken what was said at its start.
-            named = self._attempt.names()
+            named = self._attempt.plan.names
             if end_of_stream:
                 self._finish()
             elif self._holds_error:
@@ -252,7 +252,7 @@ class ResponseExchange:
         self._finish()
         return self._body_reply(result, _error_metadata(data if result.body is None else result.body))
 
-    def _body_reply(self, result: TranslatedResponse, metadata: Metadata | None = None) -> Reply:
+    def _body_reply(self, result: TranslatedResponse, metadata: Metadata | EncodedMetadata | None = None) -> Reply:
         if result.body is None:
             return replies.neutral("response_body", metadata)
         if self.streamed:
@@ -307,22 +307,17 @@ class ResponseExchange:
         else:
             self._attempt.fail(Outcome.CLIENT_CANCELLED)
 
-    def _metadata(self) -> Metadata | None:
+    def _metadata(self) -> EncodedMetadata | None:
         """Costs, and what access logs want to know beside them (contract 3.16)."""
         attempt = self._attempt
-        plan = attempt.plan
-        if not plan.runtime.costs:
+        if not attempt.plan.metered:
             return None
-        values: Metadata = dict(attempt.costs())
-        if self._failure:
-            values["response_error"] = self._failure
-        values |= attempt.names()
+        texts = {}
         if attempt.response_model:
-            values["response_model"] = attempt.response_model
-        if plan.stream:
-            values["token_latency_ttft"] = int((attempt.time_to_first_token or 0) * 1000)
-            values["token_latency_itl"] = attempt.time_per_output_token * 1000
-        return values
+            texts["response_model"] = attempt.response_model
+        if self._failure:
+            texts["response_error"] = self._failure
+        return attempt.report(texts)
 
 
 def _error_metadata(body: bytes) -> Metadata | None:

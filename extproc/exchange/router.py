@@ -226,7 +226,7 @@ class RouterExchange:
         self.attempts += 1
         self._attempt = attempt
         if self._span is not None:
-            self._span.bound(attempt.provider)
+            self._span.bound(attempt.plan.provider)
         self._local_reply = False
 
     def keep_untraced(self, changes: HeaderChanges) -> None:
@@ -251,7 +251,7 @@ class RouterExchange:
         """What access logs are told of an error of ours, of which the client is told by ``body``."""
         attempt = self._attempt
         values = self._context.options.logged(self._headers) if attempt is None else attempt.introduction()
-        return values | {"response_error": named_error(body)}
+        return {**values, "response_error": named_error(body)}
 
     def failed(self) -> None:
         """A fault of ours has ended the request."""
@@ -333,6 +333,8 @@ class RouterExchange:
             # Every failure of a backend comes back as response headers; without them, the client has left.
             self._attempt.fail(Outcome.CLIENT_CANCELLED)
         self._end_span()
+        if self._attempt is not None:
+            self._attempt.release()
 
     def _end_span(self) -> None:
         """Here and nowhere else, so that every span ends, and once (quirks Q37 and Q38)."""

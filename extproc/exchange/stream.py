@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final
 
 import structlog
+from google.protobuf.message import DecodeError
 
 from extproc.endpoints.openai import client_error_body
 from extproc.errors import BackendUnavailable, ClientError, InternalFault, StreamFailure
@@ -24,7 +26,7 @@ from extproc.runtime import Runtime
 from extproc.telemetry.ledger import Ledger
 from extproc.telemetry.metrics import Metrics
 from extproc.telemetry.tracing.base import Tracer
-from protos.ext_proc_pb2 import FULL_DUPLEX_STREAMED, GRPC, ProcessingRequest
+from protos.ext_proc_pb2 import FULL_DUPLEX_STREAMED, GRPC, ProcessingRequest, ProtocolConfiguration
 
 _log = structlog.get_logger(__name__)
 
@@ -54,6 +56,8 @@ class Processor:
         ids: Callable[[], str] = new_id,
         owner: Owner | None = None,
     ) -> None:
+        if ledger is not None:
+            ledger.backlog = metrics.backlog
         self._registry = Registry()
         self._context = ExchangeContext(
             metrics=metrics,
@@ -111,6 +115,8 @@ class Stream:
         self._router: RouterExchange | None = None
         self._upstream_of: RouterExchange | None = None
         self._level = ""
+        # What does not say whether it is a request or an attempt counts as the former.
+        self._messages = context.metrics.messages(ROUTER)
         self._closed = False
 
     def feed(self, request: ProcessingRequest) -> Reply | None:
@@ -136,7 +142,7 @@ class Stream:
             reply = self._fault(kind, error, request)
         if context.options.debug:
             self._debug(request, kind, reply)
-        context.metrics.message(self._level or ROUTER, kind, context.clock() - started)
+        self._messages[kind].observe(context.clock() - started)
         return None if request.observability_mode else reply
 
     def close(self) -> None:
@@ -198,13 +204,15 @@ class Stream:
 
     def _open(self, level: str) -> None:
         self._level = level
-        self._context.metrics.stream_opened(level)
+        metrics = self._context.metrics
+        metrics.stream_opened(level)
+        self._messages = metrics.messages(level)
 
     def _router_headers(self, request: ProcessingRequest, headers: HeaderDict) -> Reply:
         context = self._context
         if context.closing:
             raise StreamFailure(StreamFailure.UNAVAILABLE, "shutting down")
-        modes = _body_modes(request)
+        modes = _body_modes(request.protocol_config)
         if not _UNSUPPORTED_MODES.isdisjoint(modes):
             _log.error("unsupported body mode; use BUFFERED", modes=modes)
             raise BackendUnavailable("the gateway's filter uses a body mode that the external processor does not take")
@@ -316,11 +324,18 @@ def _whose(owner: RouterExchange | None, request: ProcessingRequest) -> dict[str
     return {"request_id": read_headers(request.request_headers).get(names.REQUEST_ID, "")}
 
 
-def _body_modes(request: ProcessingRequest) -> BodyModes:
-    """How Envoy sends the bodies of request and response, as it says on the first message; an older one does not."""
-    if not request.HasField("protocol_config"):
+@lru_cache(maxsize=64)
+def _body_modes(encoded: bytes) -> BodyModes:
+    """How Envoy sends the bodies of request and response, as it says on the first message; an older one does not.
+
+    One that sends neither says it with no more bytes, and of that no body comes.
+    """
+    if not encoded:
         return None, None
-    config = request.protocol_config
+    try:
+        config = ProtocolConfiguration.FromString(encoded)
+    except DecodeError as error:
+        raise StreamFailure(StreamFailure.INTERNAL, "message cannot be decoded") from error
     return config.request_body_mode, config.response_body_mode
 
 

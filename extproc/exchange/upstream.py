@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 import structlog
+from google.protobuf.message import DecodeError
+from google.protobuf.struct_pb2 import Struct
 
 from extproc.auth.base import UpstreamCall
 from extproc.endpoints.base import ParsedRequest
-from extproc.errors import BackendUnavailable
+from extproc.errors import BackendUnavailable, StreamFailure
 from extproc.exchange import names, replies
-from extproc.exchange.attempt import Attempt, AttemptPlan
+from extproc.exchange.attempt import Attempt
 from extproc.exchange.attributes import AttemptTarget
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.headers import HeaderChanges, HeaderDict
-from extproc.exchange.replies import Metadata, Reply
+from extproc.exchange.plan import plan_for
+from extproc.exchange.replies import Reply
 from extproc.exchange.router import RouterExchange
 from extproc.formats import encoding
 from extproc.mutation import NO_HEADER_MUTATION
@@ -23,7 +27,7 @@ from extproc.telemetry.redaction import is_sensitive_header
 from extproc.translate.base import Target
 from extproc.translate.table import translator_for
 from filter_config.model import VersionedAPISchema
-from protos.ext_proc_pb2 import ProcessingRequest
+from protos.ext_proc_pb2 import Metadata, ProcessingRequest
 
 _log = structlog.get_logger(__name__)
 
@@ -47,6 +51,14 @@ def _unknown(name: str) -> RuntimeBackend:
         headers=NO_HEADER_MUTATION,
         fault=_UNKNOWN,
     )
+
+
+def _metadata(encoded: bytes) -> Mapping[str, Struct]:
+    """The dynamic metadata that Envoy forwards; few gateways have it forward any."""
+    try:
+        return Metadata.FromString(encoded).filter_metadata if encoded else {}
+    except DecodeError as error:
+        raise StreamFailure(StreamFailure.INTERNAL, "message cannot be decoded") from error
 
 
 class UpstreamExchange:
@@ -73,19 +85,16 @@ class UpstreamExchange:
             headers[names.MODEL] = backend.model_override
         request = router.parsed_request()
         operation = router.endpoint.operation
-        plan = AttemptPlan(
+        plan = plan_for(
+            runtime,
+            backend,
             operation=operation,
             original_model=request.model,
-            stream=request.stream,
-            runtime=runtime,
-            backend=backend,
-            route=chosen.route,
             model=headers.get(names.MODEL) or request.model,
-            headers=headers,
-            started=started,
-            request_id=router.request_id,
+            route=chosen.route,
+            stream=request.stream,
         )
-        attempt = Attempt(self._context, plan)
+        attempt = Attempt(self._context, plan, headers=headers, request_id=router.request_id, started=started)
         router.bind(attempt)
         self._check(backend)
         target = Target(
@@ -125,8 +134,7 @@ class UpstreamExchange:
         raise BackendUnavailable(f"backend {backend.short_name} is disabled by a fault in its configuration")
 
     def _request(self, message: ProcessingRequest, attempt: Attempt, request: ParsedRequest) -> Reply:
-        plan = attempt.plan
-        backend = plan.backend
+        backend, headers = attempt.plan.backend, attempt.headers
         force = self._router.attempts > 1 or request.rewritten
         _, _, query = self._router.path.partition("?")
         translated = attempt.translator.request(request, query=query, force=force)
@@ -144,30 +152,30 @@ class UpstreamExchange:
             changes.set("content-length", str(len(body)))
         for name, value in translated.headers:
             changes.set(name, value)
-        changes.removes += [name for name in translated.removes if name in plan.headers]
+        changes.removes += [name for name in translated.removes if name in headers]
         # Ask the backend only for codings that can be decoded here, or its usage could not be read.
-        accepted = _acceptable(plan.headers.get("accept-encoding", ""))
+        accepted = _acceptable(headers.get("accept-encoding", ""))
         if accepted is not None:
             changes.set("accept-encoding", accepted)
         if backend.headers.remove:
-            changes.removes += backend.headers.removals(plan.headers)
+            changes.removes += backend.headers.removals(headers)
         for name, value in backend.headers.set:
             changes.set(name, value)
         for name, value in changes.sets.values():
             if not is_sensitive_header(name):
-                plan.headers[name] = value
+                headers[name] = value
         self._authenticate(message, attempt, body, changes)
         self._router.restore(changes)
         changes.removes.append(names.UPSTREAM_HOST)
         return self._reply(attempt, changes, body, replace=replace)
 
     def _authenticate(self, message: ProcessingRequest, attempt: Attempt, body: bytes, changes: HeaderChanges) -> None:
-        backend, headers = attempt.plan.backend, attempt.plan.headers
+        backend, headers = attempt.plan.backend, attempt.headers
         if backend.auth is not None:
             call = UpstreamCall(
                 headers=headers,
                 body=body,
-                metadata=message.metadata_context.filter_metadata,
+                metadata=_metadata(message.metadata_context),
                 now=self._context.now(),
             )
             # What is injected here is in no map that logs or metrics look into.
@@ -179,16 +187,13 @@ class UpstreamExchange:
                 changes.removes.append(name)
 
     def _reply(self, attempt: Attempt, changes: HeaderChanges, body: bytes, *, replace: bool) -> Reply:
-        values: Metadata = {}
         # Also for a body that goes on as it came, if it came in chunks: providers refuse these.
-        if replace or "content-length" not in attempt.plan.headers:
-            values[_CONTENT_LENGTH] = len(body)
-        values |= attempt.introduction()
+        sized = replace or "content-length" not in attempt.headers
         return replies.common(
             "request_headers",
             sets=changes.sets.values(),
             removes=changes.removes,
             body=body if replace else None,
             replace=replace,
-            metadata=values,
+            metadata=attempt.introduced({_CONTENT_LENGTH: len(body)} if sized else {}),
         )

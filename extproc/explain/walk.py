@@ -218,7 +218,7 @@ class _Walk:
             short_backend=compiled.short_name,
             route=entry.route.id,
         )
-        return self._runtime.costs.evaluate(usage, scope, failed), faults
+        return self._runtime.costs.of(scope).evaluate(usage, failed), faults
 
 
 def _weight(backend: Backend) -> int:

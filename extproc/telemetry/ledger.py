@@ -13,6 +13,8 @@ from typing import Final, TypeAlias, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from extproc.telemetry.backlog import Backlog
+
 SLOT_SECONDS: Final = 15
 SLOTS: Final = 240
 """Slots that are kept: one hour."""
@@ -201,9 +203,14 @@ class Slot(Struct, array_like=True):
 
 
 class Ledger:
-    """The slots of the last hour. Not thread-safe: everything is recorded on the event loop."""
+    """The slots of the last hour. Not thread-safe: everything is recorded on the event loop.
+
+    Attributes:
+        backlog: has what is yet to be recorded here, too.
+    """
 
     def __init__(self) -> None:
+        self.backlog = Backlog()
         self._slots: dict[int, Slot] = {}
         self._current = Slot(-1)
         # When the current slot begins and ends.
@@ -224,6 +231,7 @@ class Ledger:
 
     def take(self) -> list[Slot]:
         """Everything that was recorded since the last time, which from now on is the caller's alone."""
+        self.backlog.settle()
         slots = list(self._slots.values())
         # Nothing that was handed out may be touched again.
         self._slots = {}
@@ -237,6 +245,7 @@ class Ledger:
 
     def slots(self, first: int, last: int) -> Iterator[Slot]:
         """The slots from one number to another, those with nothing in them left out."""
+        self.backlog.settle()
         for number in range(first, last + 1):
             slot = self._slots.get(number)
             if slot is not None:

@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.registry import Collector
 
 import extproc
+from extproc.telemetry.backlog import Backlog
 from extproc.telemetry.instruments import Distribution, Histogram, Scalars, Value
 from extproc.telemetry.otel.exports import pushes_metrics
 from extproc.telemetry.snapshot import Labels, Snapshot
@@ -136,6 +137,9 @@ class _Attempt:
 class Metrics:
     """The metrics of one process. Not thread-safe: everything is recorded on the event loop.
 
+    Attributes:
+        backlog: what is yet to be recorded; whoever reads the metrics has it recorded by that.
+
     Args:
         environ: where ``OTEL_SERVICE_NAME`` and ``OTEL_RESOURCE_ATTRIBUTES`` are looked up, for ``target_info``.
         clock: seconds since the epoch.
@@ -143,6 +147,9 @@ class Metrics:
 
     def __init__(self, environ: Mapping[str, str] | None = None, *, clock: Callable[[], float] = time.time) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
+        self.backlog = Backlog()
+        # The first one, so that those that follow have it all.
+        self.registry.register(_Settled(self.backlog))
         self._clock = clock
         self._histograms: dict[str, Histogram] = {}
         self._counts: dict[str, Scalars] = {}
@@ -176,7 +183,7 @@ class Metrics:
         self._message_seconds = self._histogram(
             "extproc_message_seconds", "Time spent on one ext_proc message, by level and phase.", _MESSAGE_BUCKETS
         )
-        self._messages = _MessageSeries(self._message_seconds)
+        self._messages: dict[str, _MessageSeries] = {}
         self.registry.register(_MessageCount(self._message_seconds))
         self._streams = self._scalars("gauge", "extproc_streams", "ext_proc streams that are open.")
         self._open: dict[str, Value] = {}
@@ -266,6 +273,7 @@ class Metrics:
 
     def parts(self, size: int) -> Iterator[Snapshot]:
         """The same in parts of at most ``size`` histograms, between which other things may be done and recorded."""
+        self.backlog.settle()
         yield Snapshot(scalars={name: scalars.values() for name, scalars in self._counts.items()})
         for name, histogram in self._histograms.items():
             for series in histogram.parts(size):
@@ -317,7 +325,14 @@ class Metrics:
 
     def message(self, level: str, phase: str, seconds: float) -> None:
         """Record one ext_proc message that was answered."""
-        self._messages[level, phase].observe(seconds)
+        self.messages(level)[phase].observe(seconds)
+
+    def messages(self, level: str) -> Mapping[str, Distribution]:
+        """Where the messages of a level are recorded, by phase."""
+        series = self._messages.get(level)
+        if series is None:
+            series = self._messages[level] = _MessageSeries(self._message_seconds, level)
+        return series
 
     def stream_opened(self, level: str) -> None:
         """Count a stream in; ``stream_closed`` counts it out."""
@@ -436,15 +451,26 @@ class Metrics:
         return cap(value)
 
 
-class _MessageSeries(dict[tuple[str, str], Distribution]):
-    """The series of messages by level and phase, each made at its first use."""
+class _Settled(Collector):
+    """Has nothing to show, and what waits recorded."""
 
-    def __init__(self, seconds: Histogram) -> None:
+    def __init__(self, backlog: Backlog) -> None:
+        self._backlog = backlog
+
+    def collect(self) -> Iterable[Metric]:
+        self._backlog.settle()
+        return ()
+
+
+class _MessageSeries(dict[str, Distribution]):
+    """The series of messages of a level by phase, each made at its first use."""
+
+    def __init__(self, seconds: Histogram, level: str) -> None:
         self._seconds = seconds
+        self._level = level
 
-    def __missing__(self, key: tuple[str, str]) -> Distribution:
-        level, phase = key
-        series = self[key] = self._seconds.series((("level", level), ("phase", phase)))
+    def __missing__(self, phase: str) -> Distribution:
+        series = self[phase] = self._seconds.series((("level", self._level), ("phase", phase)))
         return series
 
 

@@ -37,6 +37,7 @@ from tests.support.playbook import (
     Exchange,
     Gateway,
     Reply,
+    body_modes,
     cost,
     openai_backend,
     request_headers,
@@ -230,8 +231,7 @@ class WatchedExchange(Exchange):
         """Request headers from an Envoy that says how its filter sends bodies."""
         self.carried = {**DEFAULT_HEADERS, **(headers or {})}
         message = request_headers(self.carried)
-        message.protocol_config.request_body_mode = _MODES[request]
-        message.protocol_config.response_body_mode = _MODES[response]
+        message.protocol_config = body_modes(_MODES[request], _MODES[response])
         reply = self.send(self.router, message)
         self._carry(reply)
         return reply

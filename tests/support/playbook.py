@@ -20,7 +20,13 @@ from extproc.runtime import build_runtime
 from extproc.telemetry.metrics import Metrics
 from extproc.telemetry.tracing.base import Tracer
 from filter_config.load import decode
-from protos.ext_proc_pb2 import HeaderValue, HttpHeaders, ProcessingRequest, ProcessingResponse
+from protos.ext_proc_pb2 import (
+    HeaderValue,
+    HttpHeaders,
+    ProcessingRequest,
+    ProcessingResponse,
+    ProtocolConfiguration,
+)
 
 BACKEND = "default/openai/route/chat/rule/0/ref/0"
 SECOND_BACKEND = "default/second/route/chat/rule/0/ref/1"
@@ -38,6 +44,12 @@ def openai_backend(name: str = BACKEND, **extra: Any) -> dict[str, Any]:
 
 def cost(key: str, kind: str = "TotalToken", *, route: str = ROUTE, **extra: str) -> dict[str, Any]:
     return {"metadataKey": key, "type": kind, "routeName": route, **extra}
+
+
+def body_modes(request: int, response: int) -> bytes:
+    """What an Envoy says of how its filter sends bodies, as it goes over the wire."""
+    config = ProtocolConfiguration(request_body_mode=request, response_body_mode=response)
+    return config.SerializeToString()
 
 
 def _fill(target: HttpHeaders, headers: Headers, *, end_of_stream: bool) -> None:

@@ -14,6 +14,7 @@ from extproc.exchange import names
 from extproc.translate.base import TranslatedRequest
 from extproc.translate.table import TRANSLATORS
 from filter_config.redact import Secret
+from protos.ext_proc_pb2 import Metadata
 from tests.support.playbook import (
     BACKEND,
     NOW,
@@ -238,7 +239,9 @@ def test_a_struct_in_dynamic_metadata_signs():
     attributes = {names.BACKEND_OF_HOST: BACKEND, names.HOST_OF_UPSTREAM: HOST}
     message = request_headers(exchange.carried, attributes=attributes)
     brought = {"accessKeyId": "AKIAMINE", "secretAccessKey": "mine-canary"}
-    message.metadata_context.filter_metadata["ns"].update({"aws": brought})
+    metadata = Metadata()
+    metadata.filter_metadata["ns"].update({"aws": brought})
+    message.metadata_context = metadata.SerializeToString()
     reply = exchange.send(exchange.gateway.stream(), message)
     headers = {**exchange.carried, **reply.set, ":authority": HOST}
     signature = verify(method="POST", path=headers[":path"], headers=headers, body=reply.body, secrets=SECRETS)

@@ -11,6 +11,7 @@ from protos.ext_proc_pb2 import BUFFERED, FULL_DUPLEX_STREAMED, STREAMED, Proces
 from tests.support.playbook import (
     DEFAULT_HEADERS,
     Gateway,
+    body_modes,
     cost,
     fed,
     openai_backend,
@@ -217,8 +218,7 @@ BODY = b'{"model":"m","messages":[{"role":"user","content":"h\xc3\xa4"}]}'
 
 def _mode(request_mode: int, response_mode: int = BUFFERED) -> ProcessingRequest:
     message = request_headers(DEFAULT_HEADERS)
-    message.protocol_config.request_body_mode = request_mode
-    message.protocol_config.response_body_mode = response_mode
+    message.protocol_config = body_modes(request_mode, response_mode)
     return message
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from extproc.exchange import names
 from extproc.telemetry.exposition import render
+from protos.ext_proc_pb2 import Metadata
 from tests.support.playbook import (
     BACKEND,
     ROUTE,
@@ -170,7 +171,9 @@ def test_a_credential_from_dynamic_metadata():
     exchange = gateway(openai_backend(auth={**API_KEY, "credentialOverride": override})).exchange()
     exchange.request(b'{"model":"m"}')
     message = request_headers(exchange.carried, attributes={names.BACKEND_OF_HOST: BACKEND})
-    message.metadata_context.filter_metadata["ns"].update({"k": " from-metadata "})
+    metadata = Metadata()
+    metadata.filter_metadata["ns"].update({"k": " from-metadata "})
+    message.metadata_context = metadata.SerializeToString()
     reply = exchange.send(exchange.gateway.stream(), message)
     assert reply.set["Authorization"] == "Bearer from-metadata"
 

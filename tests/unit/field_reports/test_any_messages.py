@@ -36,6 +36,7 @@ from tests.support.playbook import (
     BACKEND,
     DEFAULT_HEADERS,
     SECOND_BACKEND,
+    body_modes,
     openai_backend,
     request_body,
     request_headers,
@@ -106,8 +107,7 @@ def messages(draw: st.DrawFn) -> ProcessingRequest:
             message = ProcessingRequest()
     if draw(st.booleans()):
         modes = st.sampled_from(BodySendMode.values())
-        message.protocol_config.request_body_mode = draw(modes)
-        message.protocol_config.response_body_mode = draw(modes)
+        message.protocol_config = body_modes(draw(modes), draw(modes))
     message.observability_mode = draw(st.sampled_from([False, False, False, True]))
     return message
 

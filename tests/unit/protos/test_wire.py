@@ -34,6 +34,8 @@ ROOTS = {
 # Fields that hold encoded messages, and of which type they are.
 ENCODED = {
     "extproc.wire.HeaderMap.headers": ext_proc_pb2.HeaderValue.DESCRIPTOR,
+    "extproc.wire.ProcessingRequest.metadata_context": ext_proc_pb2.Metadata.DESCRIPTOR,
+    "extproc.wire.ProcessingRequest.protocol_config": ext_proc_pb2.ProtocolConfiguration.DESCRIPTOR,
     "extproc.wire.ProcessingRequest.attributes": struct_pb2.Struct.DESCRIPTOR,
 }
 STRUCT = {"text": "é", "number": 1.5, "flag": True, "none": None, "list": ["a", 2.0], "nested": {"k": "v"}}
@@ -143,7 +145,9 @@ def our_value(message, plain):
 
 def fill(message, field, plain):
     text = field.type == FieldDescriptor.TYPE_STRING
-    if field.full_name in ENCODED:
+    if field.full_name in ENCODED and not (field.is_repeated or is_map(field)):
+        setattr(message, field.name, our_value(value_type(field), plain).SerializeToString())
+    elif field.full_name in ENCODED:
         place(getattr(message, field.name), plain, lambda each: our_value(value_type(field), each).SerializeToString())
     elif is_map(field):
         for key, value in plain.items():
@@ -202,7 +206,7 @@ def read_ours(message):
         elif field.is_repeated:
             plain[field.name] = [our_plain(decoded(field, each)) for each in value]
         else:
-            plain[field.name] = our_plain(value)
+            plain[field.name] = our_plain(decoded(field, value))
     return plain
 
 
@@ -233,7 +237,7 @@ def read_theirs(ours, message):
         elif field.is_repeated:
             found = [their_plain(value_type(field), each) for each in value]
         else:
-            found = None if value is None else their_plain(field.message_type, value)
+            found = None if value is None else their_plain(value_type(field), value)
         # proto3: a scalar that has its default is not there.
         if found not in (None, 0, False, b"", [], {}) or (field.has_presence and value is not None):
             plain[field.name] = found

@@ -36,6 +36,7 @@ class Told:
     def __init__(self, body, config=CONFIG):
         gateway = Gateway(config)
         self.ledger = gateway.processor._context.ledger = Ledger()
+        self.ledger.backlog = gateway.processor._context.metrics.backlog
         self.clock = gateway.clock
         self.exchange = gateway.exchange()
         self.exchange.request(body)
