@@ -39,6 +39,8 @@ _METHOD: Final = """\
   shows its own, marked `=`. Load comes from wrk (latency, rates) and h2load (CPU per request, 16 in flight).
 - **Chunk lateness** is the time between the stamp that the upstream writes into an event and its arrival at the
   client, so it includes Envoy and both ends; the column without the filter shows what is left without the processor.
+  It counts from when all streams are open. They are opened within two seconds, and what is late by then is shown for
+  itself: that is the cost of so many connections and requests, not of streams.
 - **Resident memory** is summed over the processes of the processor, among them the one that decodes configs; pages
   that they share count in each.
 - **Reload**: 100 streams with an event each 50 ms, while every one of 5,000 backends gets another key.

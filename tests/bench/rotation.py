@@ -2,7 +2,7 @@
 
 A real Envoy, and a processor with every kind of credential that changes: one of AWS by web identity, one of Entra ID by
 a federated token, one of Google by a service account, and a key in the filter config. A thousand requests while nothing
-happens, a thousand more to know what chance does, then a thousand while all of it is renewed, in turns. The upstream
+happens, a thousand more to know what chance does, then a thousand while all of it is renewed, and so on. The upstream
 refuses what the clouds would refuse, and a key that has been replaced twice.
 
 Requests begin at a steady pace, whether or not the last ones are answered, and seldom enough that they do not queue.
@@ -39,6 +39,7 @@ from tests.support.google_endpoints import GoogleEndpoints
 
 CONNECTIONS: Final = 4
 _PATIENCE: Final = 30.0
+_TURN_SECONDS: Final = 0.0005
 _HEADERS: Final = {"content-type": "application/json"}
 _SETTLED: Final = 3.0
 """Seconds in which a file is looked at, and its credential fetched, even where that takes a process."""
@@ -283,9 +284,11 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=1000, help="in each round")
     parser.add_argument("--rounds", type=int, default=5, help="of each kind")
     parser.add_argument("--gap", type=float, default=0.02, help="seconds between the beginnings of two requests")
-    parser.add_argument("--every", type=int, default=250, help="requests between two rotations")
+    parser.add_argument("--every", type=int, default=1000, help="requests between two rotations")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="of credentials")
     options = parser.parse_args()
+    # Clients, upstreams and clouds are threads of this process: a cloud that works must not keep a client waiting.
+    sys.setswitchinterval(_TURN_SECONDS)
     trials: list[Trial] = []
     with site(options.kinds, options.gap) as running:
         running.ask(options.every)

@@ -59,6 +59,7 @@ def _lines() -> tuple[Line, ...]:
         ("cpu_us", "CPU per chunk, {} streams, µs", 1),
         ("chunks_per_event", "chunks per event, {} streams", 2),
         ("late_p99_ms", "chunk lateness p99, {} streams, ms", 1),
+        ("late_opening_p99_ms", "lateness p99 while {} streams are opened, ms", 1),
         ("unfinished", "streams unfinished of {}", 0),
     ):
         lines += [
@@ -66,7 +67,7 @@ def _lines() -> tuple[Line, ...]:
                 label=label.format(count),
                 column=f"stream-{count}",
                 figure=figure,
-                control=figure if figure in ("late_p99_ms", "unfinished") else "",
+                control=figure if figure in ("late_p99_ms", "late_opening_p99_ms", "unfinished") else "",
                 digits=digits,
             )
             for count in counts

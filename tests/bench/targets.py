@@ -63,23 +63,15 @@ def _longer(column: str, name: str, base: str, row: str) -> Reading:
 
 def _targets() -> tuple[Target, ...]:
     request, cpu = "body-0.6k", "cpu_us"
+    # 30 µs where the echo takes 14: how fast the machine is says nothing of us.
     per_chunk = [
-        target
-        for column in _CHUNK_COLUMNS
-        for target in (
-            Target(
-                name=f"CPU per chunk, {column.partition('-')[2]} streams",
-                limit=30.0,
-                unit="µs",
-                read=_figure("http2", column, cpu),
-            ),
-            Target(
-                name=f"CPU per chunk, {column.partition('-')[2]} streams, http2/echo-http2",
-                limit=2.2,
-                unit="",
-                read=_over(column, cpu, "http2", "echo-http2"),
-            ),
+        Target(
+            name=f"CPU per chunk, {column.partition('-')[2]} streams, http2/echo-http2",
+            limit=2.2,
+            unit="",
+            read=_over(column, cpu, "http2", "echo-http2"),
         )
+        for column in _CHUNK_COLUMNS
     ]
     return (
         Target(name="CPU per request, http2/grpcio", limit=0.30, unit="", read=_over(request, cpu, "http2", "grpcio")),
