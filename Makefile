@@ -7,20 +7,20 @@ WORKERS ?= auto
 
 ON_BOTH_TRANSPORTS := smoke requests streaming bodies failover restart
 
-.PHONY: demo test unit dataplane browser check style bench golden lock clean
+.PHONY: demo test unit dataplane programs check style bench golden lock clean
 
 demo: $(VENV)/.demo ## run the main job: a real Envoy, the processor, stand-in upstreams, a rate limit service
 	$(BIN)/extproc demo $(ARGS)
 
-test: $(VENV)/.dev browser ## the whole suite, and what a real Envoy sees also of the other transport
+test: $(VENV)/.dev programs ## the whole suite, and what a real Envoy sees also of the other transport
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 	EXTPROC_TRANSPORT=grpcio $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ON_BOTH_TRANSPORTS:%=tests/dataplane/test_%.py)
 
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/unit $(ARGS)
 
-browser: $(VENV)/.dev ## Chromium for the test of the console, from Debian's packages; where it cannot be had, the test is skipped
-	@$(BIN)/python -m tests.bench.tools chromium || echo "go on without a browser"
+programs: $(VENV)/.dev ## nghttp2's clients and Chromium, from Debian's packages; where they cannot be had, their tests are skipped
+	@$(BIN)/python -m tests.bench.tools nghttp h2load chromium || echo "go on without them"
 
 dataplane: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/dataplane $(ARGS)
