@@ -15,7 +15,6 @@ import socket
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -29,7 +28,7 @@ from extproc.admin.status import config_page, config_summary, readiness
 from extproc.credentials import CredentialKeeper
 from extproc.decoder import Decoder
 from extproc.exchange.stream import Processor
-from extproc.loops import runner
+from extproc.loops import runner, set_within
 from extproc.options import endpoint_table, exchange_options
 from extproc.reload import ConfigError, ConfigManager, Source, VersionRule
 from extproc.settings import Settings
@@ -242,14 +241,14 @@ class App:
     async def _shut_down(self) -> None:
         """Go on serving for a while, then finish the requests in flight; a second signal cuts either short."""
         settings = self._settings
-        await self._hurried_within(settings.drain_seconds)
+        await set_within(self._hurry, settings.drain_seconds)
         _log.info("shutting down the server now", requests_in_flight=self.processor.requests_in_flight)
         self.processor.close()
         # A request without response headers may open a stream for another attempt, so the listener stays until they are
         # here. Not for long: the requests that are turned away meanwhile wait for a successor.
         deadline = time.monotonic() + min(_LAST_ATTEMPTS, settings.shutdown_timeout)
         while self.processor.requests_awaiting_response and time.monotonic() < deadline:
-            if await self._hurried_within(_LOOK_AGAIN):
+            if await set_within(self._hurry, _LOOK_AGAIN):
                 break
         await self._stop_grpc(0 if self._hurry.is_set() else settings.shutdown_timeout)
         self._serving = False
@@ -289,13 +288,6 @@ class App:
             await self._grpc.stop(0)
         hurry.cancel()
         await finishing
-
-    async def _hurried_within(self, seconds: float) -> bool:
-        """Wait so long, or until a second signal; whether it came."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._hurry.wait()
-        return self._hurry.is_set()
 
     def _pages(self, probe: Probe) -> Pages:
         async def health() -> str:

@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol, TypeVar
 import structlog
 
 from extproc.auth.sources import CellState, Fetched, RefreshedCell, Source, SourceError, digests
+from extproc.loops import set_within
 from extproc.telemetry.metrics import Metrics
 
 _log = structlog.get_logger(__name__)
@@ -111,9 +112,7 @@ class CredentialKeeper:
                     self._looking = True
                     tasks.create_task(self._look(self._cells))
                 self._publish()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(pause if self._cells else None):
-                        await self._wake.wait()
+                await set_within(self._wake, pause if self._cells else None)
 
     # --- asking ---
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-_TURN_SECONDS: Final = 0.0005
+TURN_SECONDS: Final = 0.0005
 """How long another thread may keep the interpreter from the loop, once the loop wants it: a tenth of the default.
 
 Threads fetch credentials, build configs and export spans, none of them in a hurry; streams are.
@@ -16,8 +16,19 @@ Threads fetch credentials, build configs and export spans, none of them in a hur
 
 def runner() -> asyncio.Runner:
     """Runs the event loop of a process, which goes before its other threads."""
-    sys.setswitchinterval(_TURN_SECONDS)
+    sys.setswitchinterval(TURN_SECONDS)
     return asyncio.Runner(loop_factory=_loop_factory())
+
+
+async def set_within(event: asyncio.Event, seconds: float | None) -> bool:
+    """Wait until an event is set, at most so long; whether it was. ``None`` waits for good."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return event.is_set()
+    # Somebody else who waited may have cleared it since.
+    return True
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -19,6 +18,7 @@ from extproc.credentials import CredentialKeeper
 from extproc.decoder import Decoder, DecoderFailed
 from extproc.errors import ExtProcError
 from extproc.golang import format_duration
+from extproc.loops import set_within
 from extproc.runtime import Runtime, build_runtime
 from extproc.telemetry.metrics import Metrics
 from filter_config.load import Decoded, Problem, decode, version_problem
@@ -183,9 +183,7 @@ class ConfigManager:
                 await self._follow(stop)
             except Exception:  # noqa: BLE001 - whatever it is, the live config goes on serving
                 _log.exception("the config watcher failed; starting it again", path=self._path)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self._poll_interval):
-                        await stop.wait()
+                await set_within(stop, self._poll_interval)
 
     async def _follow(self, stop: asyncio.Event) -> None:
         changes = watch(self._source, poll_interval=self._poll_interval, stop=stop)

@@ -68,7 +68,7 @@ class Attempt:
         self.usage: TokenUsage = NO_USAGE
         self.response_model = "unknown"
         self.time_to_first_token: float | None = None
-        self.time_per_output_token = 0.0
+        self.time_per_output_token: float | None = None
         # Seconds after the start, as far as the attempt has come.
         self.prepared: float | None = None
         self._headers_after: float | None = None
@@ -78,7 +78,6 @@ class Attempt:
         self._pieces = 0
         self._max_output = 0
         self._strange = False
-        self._tells_time_per_token = False
         self._elapsed = 0.0
         self._ended_at = 0.0
         self._outcome: Outcome | None = None
@@ -138,7 +137,7 @@ class Attempt:
             numbers = {
                 **numbers,
                 "token_latency_ttft": int((self.time_to_first_token or 0) * 1000),
-                "token_latency_itl": self.time_per_output_token * 1000,
+                "token_latency_itl": (self.time_per_output_token or 0.0) * 1000,
             }
         return plan.metadata(texts, numbers)
 
@@ -188,7 +187,6 @@ class Attempt:
         elapsed = self._context.clock() - self.started
         # One message cannot tell the time between tokens, nor can one token (contract, TTFT and ITL 7.4).
         if self.time_to_first_token is not None and self._max_output > 1:
-            self._tells_time_per_token = True
             self.time_per_output_token = (elapsed - self.time_to_first_token) / (self._max_output - 1)
         self._end(Outcome.SUCCESS, elapsed)
 
@@ -215,7 +213,7 @@ class Attempt:
         """Enter it into metrics and ledger; by now the request that it belonged to may be over."""
         metrics, labels = self._context.metrics, self._labels()
         outcome = self._outcome or Outcome.FAILED
-        if self._tells_time_per_token:
+        if self.time_per_output_token is not None:
             metrics.time_per_output_token(labels, self.time_per_output_token)
         if self.usage is not NO_USAGE:
             metrics.tokens(labels, self.usage)

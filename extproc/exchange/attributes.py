@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from google.protobuf import struct_pb2
-from google.protobuf.message import DecodeError
 from msgspec import Struct
 
-from extproc.errors import ExtProcError, StreamFailure
+from extproc.errors import ExtProcError
 from extproc.exchange import names
+from extproc.exchange.decode import decode
 from extproc.exchange.headers import HeaderDict
 
 
@@ -48,10 +48,7 @@ def read_target(attributes: Mapping[str, bytes], headers: HeaderDict) -> Attempt
 # Backends and routes are few, and so are the ways in which their names are encoded.
 @lru_cache(maxsize=4096)
 def _target(encoded: bytes, picked: bool) -> AttemptTarget:  # noqa: FBT001 - a key of the cache
-    try:
-        struct = struct_pb2.Struct.FromString(encoded)
-    except DecodeError as error:
-        raise StreamFailure(StreamFailure.INTERNAL, "message cannot be decoded") from error
+    struct = decode(struct_pb2.Struct, encoded)
     if not struct.fields:
         raise UnmatchedAttempt("missing attributes in request")
     places = (names.BACKEND_OF_HOST, names.BACKEND_OF_CLUSTER)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from google.protobuf.message import DecodeError
-
-from extproc.errors import StreamFailure
 from extproc.exchange import names
+from extproc.exchange.decode import decode
 from protos.ext_proc_pb2 import HeaderValue, HttpHeaders
 
 HeaderDict = dict[str, str]
@@ -43,7 +41,7 @@ class _Known(dict[bytes, tuple[str, str]]):
     """Headers that were decoded before, by their encoded form."""
 
     def __missing__(self, encoded: bytes) -> tuple[str, str]:
-        header = HeaderValue.FromString(encoded)
+        header = decode(HeaderValue, encoded)
         pair = header.key, (header.raw_value or header.value).decode("utf-8", "replace")
         # Our own id of a request comes once.
         if len(encoded) <= _KNOWN_BYTES and pair[0] != names.INTERNAL_REQUEST_ID:
@@ -76,12 +74,9 @@ def read_headers(message: HttpHeaders) -> HeaderDict:
     """
     # A slice is a list, which is made at once; to iterate over what the library has takes twice as long.
     listed = message.headers.headers[:]
-    try:
-        headers = dict(map(_known.__getitem__, listed))
-        if len(headers) < len(listed):
-            _join_lists(headers, [_known[encoded] for encoded in listed])
-    except DecodeError as error:
-        raise StreamFailure(StreamFailure.INTERNAL, "message cannot be decoded") from error
+    headers = dict(map(_known.__getitem__, listed))
+    if len(headers) < len(listed):
+        _join_lists(headers, [_known[encoded] for encoded in listed])
     return headers
 
 

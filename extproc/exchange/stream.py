@@ -8,13 +8,13 @@ from functools import lru_cache
 from typing import Final
 
 import structlog
-from google.protobuf.message import DecodeError
 
 from extproc.endpoints.openai import client_error_body
 from extproc.errors import BackendUnavailable, ClientError, InternalFault, StreamFailure
 from extproc.exchange import debug, names, replies
 from extproc.exchange.attributes import UnmatchedAttempt, read_target
 from extproc.exchange.context import ExchangeContext, ExchangeOptions, new_id
+from extproc.exchange.decode import decode
 from extproc.exchange.headers import HeaderDict, read_headers
 from extproc.exchange.models import list_models
 from extproc.exchange.owners import ForeignAttempt, Owner
@@ -332,10 +332,7 @@ def _body_modes(encoded: bytes) -> BodyModes:
     """
     if not encoded:
         return None, None
-    try:
-        config = ProtocolConfiguration.FromString(encoded)
-    except DecodeError as error:
-        raise StreamFailure(StreamFailure.INTERNAL, "message cannot be decoded") from error
+    config = decode(ProtocolConfiguration, encoded)
     return config.request_body_mode, config.response_body_mode
 
 

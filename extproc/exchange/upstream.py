@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 import structlog
-from google.protobuf.message import DecodeError
 from google.protobuf.struct_pb2 import Struct
 
 from extproc.auth.base import UpstreamCall
 from extproc.endpoints.base import ParsedRequest
-from extproc.errors import BackendUnavailable, StreamFailure
+from extproc.errors import BackendUnavailable
 from extproc.exchange import names, replies
 from extproc.exchange.attempt import Attempt
 from extproc.exchange.attributes import AttemptTarget
 from extproc.exchange.context import ExchangeContext
+from extproc.exchange.decode import decode
 from extproc.exchange.headers import HeaderChanges, HeaderDict
 from extproc.exchange.plan import plan_for
 from extproc.exchange.replies import Reply
@@ -55,10 +55,7 @@ def _unknown(name: str) -> RuntimeBackend:
 
 def _metadata(encoded: bytes) -> Mapping[str, Struct]:
     """The dynamic metadata that Envoy forwards; few gateways have it forward any."""
-    try:
-        return Metadata.FromString(encoded).filter_metadata if encoded else {}
-    except DecodeError as error:
-        raise StreamFailure(StreamFailure.INTERNAL, "message cannot be decoded") from error
+    return decode(Metadata, encoded).filter_metadata if encoded else {}
 
 
 class UpstreamExchange:

@@ -323,12 +323,8 @@ class Metrics:
             attempt.per_output_token = self._per_output_token.series(_labels(attempt.attributes))
         attempt.per_output_token.observe(seconds)
 
-    def message(self, level: str, phase: str, seconds: float) -> None:
-        """Record one ext_proc message that was answered."""
-        self.messages(level)[phase].observe(seconds)
-
     def messages(self, level: str) -> Mapping[str, Distribution]:
-        """Where the messages of a level are recorded, by phase."""
+        """Where ext_proc messages of a level that were answered are recorded: their seconds, by phase."""
         series = self._messages.get(level)
         if series is None:
             series = self._messages[level] = _MessageSeries(self._message_seconds, level)

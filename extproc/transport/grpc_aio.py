@@ -10,7 +10,6 @@ never cancelled: after a reset its pending read ends as at the end of the stream
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ import grpc
 from grpc import aio
 
 from extproc.errors import StreamFailure
+from extproc.loops import set_within
 from extproc.transport.base import HEALTH_SECONDS, Encodable, HealthCheckError, ListenError, Processor, Stream, fault
 from extproc.transport.listen import UNIX, SocketFile, bind_tcp, reachable
 from protos.ext_proc_pb2 import ProcessingRequest
@@ -152,9 +152,7 @@ class GrpcServer:
                 told = status
             if self._stopping.is_set():
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "server stops")
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(HEALTH_SECONDS):
-                    await self._stopping.wait()
+            await set_within(self._stopping, HEALTH_SECONDS)
 
 
 async def _exchange(stream: Stream, context: Any) -> StreamFailure | None:  # noqa: ANN401 - grpcio has no types

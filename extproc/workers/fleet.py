@@ -21,6 +21,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.registry import Collector
 
+from extproc.loops import set_within
 from extproc.runtime import Runtime
 from extproc.settings import Settings
 from extproc.telemetry.ledger import Ledger
@@ -238,10 +239,7 @@ class Fleet:
         deadline = time.monotonic() + _FRESH
         while asked and (left := deadline - time.monotonic()) > 0:
             self._changed.clear()
-            try:
-                async with asyncio.timeout(left):
-                    await self._changed.wait()
-            except TimeoutError:
+            if not await set_within(self._changed, left):
                 break
         del self._awaited[number]
 
@@ -360,11 +358,7 @@ class Fleet:
             if in_a_row >= bound:
                 self._fail(f"worker {seat.number} died {in_a_row} times in a row, the last time with {reason}")
                 return
-            try:
-                async with asyncio.timeout(pause):
-                    await self._stopping.wait()
-            except TimeoutError:
-                continue
+            await set_within(self._stopping, pause)
 
     async def _one_life(self, seat: Seat) -> str:
         """Start a process, listen to it until it ends, and bury it; how it ended."""

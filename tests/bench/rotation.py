@@ -26,6 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from extproc.loops import TURN_SECONDS
 from tests.bench.streams import percentile
 from tests.dataplane.harness.client import CHAT, question
 from tests.dataplane.harness.documents import backend, filter_config, route, rule
@@ -39,7 +40,6 @@ from tests.support.google_endpoints import GoogleEndpoints
 
 CONNECTIONS: Final = 4
 _PATIENCE: Final = 30.0
-_TURN_SECONDS: Final = 0.0005
 _HEADERS: Final = {"content-type": "application/json"}
 _SETTLED: Final = 3.0
 """Seconds in which a file is looked at, and its credential fetched, even where that takes a process."""
@@ -288,7 +288,7 @@ def main() -> int:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="of credentials")
     options = parser.parse_args()
     # Clients, upstreams and clouds are threads of this process: a cloud that works must not keep a client waiting.
-    sys.setswitchinterval(_TURN_SECONDS)
+    sys.setswitchinterval(TURN_SECONDS)
     trials: list[Trial] = []
     with site(options.kinds, options.gap) as running:
         running.ask(options.every)

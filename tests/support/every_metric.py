@@ -21,7 +21,7 @@ def everything() -> Metrics:
     metrics.request_duration(LABELS, 1, "_OTHER")
     metrics.time_to_first_token(LABELS, 1)
     metrics.time_per_output_token(LABELS, 1)
-    metrics.message("router", "request_headers", 0.001)
+    metrics.messages("router")["request_headers"].observe(0.001)
     metrics.stream_opened("router")
     metrics.outcome("chat", "success")
     metrics.unattempted("chat", 400, "processor")

@@ -7,7 +7,6 @@ nothing is read either.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import ssl
 import time
@@ -16,6 +15,7 @@ from typing import Any, Final, cast
 
 import structlog
 
+from extproc.loops import set_within
 from extproc.transport.base import HEALTH_SECONDS, Processor, Relay
 from extproc.transport.http2.connection import Connection
 from extproc.transport.http2.grpc_calls import MAX_MESSAGE, GrpcCalls
@@ -172,9 +172,7 @@ class Http2Server:
     async def _closed_within(self, seconds: float) -> bool:
         if self._open:
             self._all_closed.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await self._all_closed.wait()
+            await set_within(self._all_closed, seconds)
         return not self._open
 
     def _connected(self) -> _Shell:

@@ -222,6 +222,14 @@ def _mode(request_mode: int, response_mode: int = BUFFERED) -> ProcessingRequest
     return message
 
 
+def test_modes_that_are_none_end_the_stream(gateway):
+    message = request_headers(DEFAULT_HEADERS)
+    message.protocol_config = b"\x0a\x05x"
+    with pytest.raises(StreamFailure, match="cannot be decoded") as failure:
+        gateway.stream().feed(message)
+    assert failure.value.code == StreamFailure.INTERNAL
+
+
 @pytest.mark.parametrize("size", [1, 7, 20, len(BODY)])
 def test_a_streamed_body_is_read_when_it_is_whole(gateway, size):
     stream = gateway.stream()

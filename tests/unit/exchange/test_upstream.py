@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from extproc.errors import StreamFailure
 from extproc.exchange import names
 from extproc.telemetry.exposition import render
 from protos.ext_proc_pb2 import Metadata
@@ -176,6 +177,16 @@ def test_a_credential_from_dynamic_metadata():
     message.metadata_context = metadata.SerializeToString()
     reply = exchange.send(exchange.gateway.stream(), message)
     assert reply.set["Authorization"] == "Bearer from-metadata"
+
+
+def test_metadata_that_is_none_ends_the_stream():
+    exchange = gateway(openai_backend(auth=API_KEY)).exchange()
+    exchange.request(b'{"model":"m"}')
+    message = request_headers(exchange.carried, attributes={names.BACKEND_OF_HOST: BACKEND})
+    message.metadata_context = b"\x0a\x05x"
+    with pytest.raises(StreamFailure, match="cannot be decoded") as failure:
+        exchange.gateway.stream().feed(message)
+    assert failure.value.code == StreamFailure.INTERNAL
 
 
 def test_a_missing_credential_is_a_401_that_passes_back_untouched():

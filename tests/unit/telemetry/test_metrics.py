@@ -192,9 +192,9 @@ def test_a_header_cannot_be_mapped_to_the_label_of_buckets():
 
 def test_messages_are_counted_and_timed():
     metrics = Metrics()
-    metrics.message("router", "request_body", 0.00002)
-    metrics.message("router", "request_body", 0.5)
-    metrics.message("upstream", "request_headers", 0.00005)
+    metrics.messages("router")["request_body"].observe(0.00002)
+    metrics.messages("router")["request_body"].observe(0.5)
+    metrics.messages("upstream")["request_headers"].observe(0.00005)
     assert samples(metrics, "extproc_messages_total") == [
         ({"level": "router", "phase": "request_body"}, 2),
         ({"level": "upstream", "phase": "request_headers"}, 1),

@@ -16,7 +16,7 @@ RECORDS = {
     "duration": lambda metrics, n: metrics.request_duration(LABELS, n),
     "failed": lambda metrics, n: metrics.request_duration(LABELS, n, "_OTHER"),
     "first token": lambda metrics, n: metrics.time_to_first_token(LABELS, n),
-    "message": lambda metrics, n: metrics.message("router", f"phase {n % 3}", n),
+    "message": lambda metrics, n: metrics.messages("router")[f"phase {n % 3}"].observe(n),
     "opened": lambda metrics, n: metrics.stream_opened("router"),
     "outcome": lambda metrics, n: metrics.outcome("chat", f"outcome {n % 3}"),
     "cost error": lambda metrics, n: metrics.cost_error(f"key {n % 2}"),
@@ -66,7 +66,7 @@ def test_a_process_that_has_ended_leaves_what_it_counted_and_nothing_open():
     ended, merged = Metrics(), Metrics()
     ended.stream_opened("router")
     ended.outcome("chat", "success")
-    ended.message("router", "request_body", 0.5)
+    ended.messages("router")["request_body"].observe(0.5)
     ended.live_config("digest")
     merged.absorb(travelled(ended), ended=True)
 

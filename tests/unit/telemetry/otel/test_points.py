@@ -123,7 +123,7 @@ def test_an_error_is_an_attribute(pushed):
 
 def test_our_own_keep_their_names(pushed):
     pushed.metrics.outcome("chat", "success")
-    pushed.metrics.message("router", "request_body", 0.5)
+    pushed.metrics.messages("router")["request_body"].observe(0.5)
     exported = pushed.export(200)
     scope, attempts = exported["extproc_attempts"]
     assert (scope.name, scope.version) == ("envoy-llm-extproc", extproc.__version__)
