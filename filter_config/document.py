@@ -8,7 +8,6 @@ bounded while it is read. Only the first document of a stream is looked at.
 from __future__ import annotations
 
 import base64
-import binascii
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -211,7 +210,7 @@ def _tagged(tag: str, event: yaml.ScalarEvent) -> Scalar:
     if tag == "binary":
         try:
             return base64.b64decode("".join(text.split()), validate=True).decode()
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:
             raise _error(event, "!!binary value is no base64 of a text") from None
     if tag not in ("int", "float", "bool", "null"):
         return text

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -174,7 +173,7 @@ class Rotator:
             raise RotationFailed(f"{target} does not exist, or has no key {name}")
         try:
             return Secret(base64.b64decode(encoded, validate=True).decode().strip())
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:
             raise RotationFailed(f"{target}: {name} is no text") from None
 
     def _grants(self, here: str, where: str) -> Grants:

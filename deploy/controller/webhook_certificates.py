@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -309,7 +308,7 @@ def _certificates(found: Object, secret: Key) -> Certificates | None:
             for key, value in (found.get("data") or {}).items()
         }
         return certificates.from_secret(content)
-    except (binascii.Error, UnicodeDecodeError, UnusableCertificates) as error:
+    except (ValueError, UnusableCertificates) as error:
         _log.warning("certificates of the webhook cannot be used", kept_in=str(secret), error=str(error))
         return None
 

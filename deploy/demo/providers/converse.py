@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -139,7 +138,7 @@ def _check_media(source: shapes.MediaSource | shapes.DocumentSource, where: str)
     _member(source, f"{where}.source")
     try:
         base64.b64decode(source.bytes or "", validate=True)
-    except binascii.Error:
+    except ValueError:
         raise Refused(f"{where}.source.bytes: not base64") from None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -162,7 +161,7 @@ def _check_part(part: shapes.Part, role: str | None, where: str) -> None:
 def _decoded(data: str, where: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
-    except binascii.Error:
+    except ValueError:
         raise Refused(f"{where}: not base64") from None
 
 

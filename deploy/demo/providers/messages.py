@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
@@ -185,7 +184,7 @@ def _check_text(text: str, where: str) -> None:
 def _check_base64(data: str, where: str) -> None:
     try:
         base64.b64decode(data, validate=True)
-    except binascii.Error:
+    except ValueError:
         raise Refused(f"{where}.source.data: not base64") from None
 
 

@@ -14,7 +14,6 @@ read what they have found, and the answer that follows tells of it.
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -307,7 +306,7 @@ def _filename(title: str | None) -> str:
 def _decoded(data: str, where: str) -> str:
     try:
         return base64.b64decode(data, validate=True).decode()
-    except (binascii.Error, UnicodeError, ValueError) as error:
+    except ValueError as error:
         raise UnprocessableRequest(f"{where}: expected text in UTF-8, in base64: {error}") from error
 
 

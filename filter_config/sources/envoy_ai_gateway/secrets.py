@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import configparser
 import io
 from typing import Final
@@ -75,7 +74,7 @@ def _read(context: Context, namespace: str, name: str, key: str) -> Secret:
         return text
     try:
         return Secret(base64.b64decode("".join(encoded.reveal().split()), validate=True).decode())
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         message = f"Secret {namespace}/{name}: data.{key} is no base64 of a text"
         raise Unusable(message, "encode it, or write it under stringData") from None
 

@@ -74,6 +74,7 @@ ERRORS = {
     "merge of a scalar": (b"<<: 1", "line 1, column 5: map merge requires"),
     "tag that does not fit": (b"a: !!int x", "line 1, column 4: value does not fit its tag !!int"),
     "bad base64": (b"a: !!binary '&'", "no base64"),
+    "base64 beyond ASCII": ("a: !!binary 'é'".encode(), "no base64"),
 }
 
 

@@ -295,6 +295,7 @@ GONE: dict[str, Callable[[Server], object]] = {
     "emptied": lambda server: server.cluster.merge_patch(CERTIFICATE, {"data": None}),
     "no certificate": lambda server: server.cluster.merge_patch(CERTIFICATE, {"data": {"tls.crt": "bm9uZQ=="}}),
     "no base64": lambda server: server.cluster.merge_patch(CERTIFICATE, {"data": {"tls.crt": "!"}}),
+    "beyond ASCII": lambda server: server.cluster.merge_patch(CERTIFICATE, {"data": {"tls.crt": "é"}}),
     "no text": lambda server: server.cluster.merge_patch(CERTIFICATE, {"data": {"tls.crt": "/w=="}}),
 }
 

@@ -158,6 +158,10 @@ MESSAGES_REFUSE = {
         {"messages": [said(image(type="base64", media_type="image/png", data="#"))]},
         "source.data",
     ),
+    "a picture beyond ASCII": (
+        {"messages": [said(image(type="base64", media_type="image/png", data="é"))]},
+        "source.data",
+    ),
     "a call by the user": ({"messages": [said(MESSAGES_CALL["content"][1])]}, "messages.0.content.0"),
     "a call without a result": ({"messages": [ASKED, MESSAGES_CALL, ASKED]}, "toolu_1"),
     "a call at the end": ({"messages": [ASKED, MESSAGES_CALL]}, "messages.1"),
@@ -298,6 +302,7 @@ CONVERSE_REFUSES = {
         "messages.1.content.0",
     ),
     "a picture that is not base64": ({"messages": [turn(converse_image(bytes="#"))]}, "source.bytes"),
+    "a picture beyond ASCII": ({"messages": [turn(converse_image(bytes="é"))]}, "source.bytes"),
     "a picture of nothing": ({"messages": [turn(converse_image())]}, "source"),
     "a document with a dot in its name": (
         {"messages": [turn({"document": {"name": "a.pdf", "format": "pdf", "source": {"bytes": PNG}}})]},
@@ -458,6 +463,10 @@ GEMINI_REFUSES = {
     "an empty system text": ({"systemInstruction": {"parts": [{"text": ""}]}}, "systemInstruction.parts.0"),
     "data that is not base64": (
         {"contents": [content({"inlineData": {"mimeType": "image/png", "data": "#"}})]},
+        "inlineData",
+    ),
+    "data beyond ASCII": (
+        {"contents": [content({"inlineData": {"mimeType": "image/png", "data": "é"}})]},
         "inlineData",
     ),
     "a model at the end": ({"contents": [GEMINI_ASKED, content({"text": "y"}, role="model")]}, "contents"),

@@ -152,6 +152,7 @@ SECRETS = {
     "data before stringData": ({"apiKey": encoded("D")}, {"apiKey": "S"}, "D"),
     "data in lines": ({"apiKey": "RERE\nRERE\n"}, {}, "DDDDDD"),
     "no base64": ({"apiKey": "sk-plain-text!"}, {}, "Secret default/s: data.apiKey is no base64 of a text"),
+    "beyond ASCII": ({"apiKey": "é"}, {}, "Secret default/s: data.apiKey is no base64 of a text"),
     "no text": ({"apiKey": "/w=="}, {}, "Secret default/s: data.apiKey is no base64 of a text"),
     "another key": ({"key": encoded("D")}, {"apikey": "S"}, "Secret default/s has no key apiKey"),
 }
