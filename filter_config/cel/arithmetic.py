@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from filter_config.cel.engine import COUNTERS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from filter_config.cel.engine import CostVariables
 
 _MAX: Final = 2**64 - 1
@@ -36,6 +38,37 @@ class _NotArithmeticError(Exception):
     pass
 
 
+class _Weighted:
+    """A sum of counters with weights, which most expressions are: it takes one call, and not one for each operation.
+
+    No part of such a sum exceeds the whole, so where the whole is within the range, every step to it is.
+    """
+
+    def __init__(self, constant: int, weights: Mapping[str, int]) -> None:
+        self.constant = constant
+        self.weights = weights
+        self._terms = [(attrgetter(name), weight) for name, weight in weights.items()]
+
+    def total(self, variables: CostVariables) -> int:
+        total = self.constant
+        for read, weight in self._terms:
+            count: int = read(variables)
+            if not 0 <= count <= _MAX:
+                raise OutOfRangeError
+            total += count * weight
+        if total > _MAX:
+            raise OutOfRangeError
+        return total
+
+    def plus(self, other: _Weighted) -> _Weighted:
+        names = {**self.weights, **other.weights}
+        weights = {name: self.weights.get(name, 0) + other.weights.get(name, 0) for name in names}
+        return _Weighted(self.constant + other.constant, weights)
+
+    def times(self, factor: int) -> _Weighted:
+        return _Weighted(self.constant * factor, {name: weight * factor for name, weight in self.weights.items()})
+
+
 def compile_arithmetic(expression: str) -> Term | None:
     """The value of an expression that is plain arithmetic on counters, ``None`` for any other."""
     try:
@@ -43,7 +76,14 @@ def compile_arithmetic(expression: str) -> Term | None:
         term, rest = _sum(tokens)
     except (_NotArithmeticError, IndexError):
         return None
-    return None if rest else term
+    return None if rest else _term(term)
+
+
+_Part: TypeAlias = _Weighted | Term
+
+
+def _term(part: _Part) -> Term:
+    return part.total if isinstance(part, _Weighted) else part
 
 
 def _tokens(expression: str) -> list[str]:
@@ -61,7 +101,7 @@ def _tokens(expression: str) -> list[str]:
 # Each reads the longest expression of its kind at the beginning of the tokens, and gives what is left of them.
 
 
-def _sum(tokens: list[str]) -> tuple[Term, list[str]]:
+def _sum(tokens: list[str]) -> tuple[_Part, list[str]]:
     left, rest = _product(tokens)
     while rest and rest[0] in "+-":
         right, after = _product(rest[1:])
@@ -69,7 +109,7 @@ def _sum(tokens: list[str]) -> tuple[Term, list[str]]:
     return left, rest
 
 
-def _product(tokens: list[str]) -> tuple[Term, list[str]]:
+def _product(tokens: list[str]) -> tuple[_Part, list[str]]:
     left, rest = _operand(tokens)
     while rest and rest[0] in "*/%":
         right, after = _operand(rest[1:])
@@ -77,10 +117,10 @@ def _product(tokens: list[str]) -> tuple[Term, list[str]]:
     return left, rest
 
 
-def _operand(tokens: list[str]) -> tuple[Term, list[str]]:
+def _operand(tokens: list[str]) -> tuple[_Part, list[str]]:
     first, rest = tokens[0], tokens[1:]
     if first in COUNTERS:
-        return _counter(first), rest
+        return _Weighted(0, {first: 1}), rest
     if first == "(":
         inner, after = _sum(rest)
         if after[0] != ")":
@@ -88,25 +128,17 @@ def _operand(tokens: list[str]) -> tuple[Term, list[str]]:
         return inner, after[1:]
     if not first.isdecimal() or int(first) > _MAX:
         raise _NotArithmeticError
-    value = int(first)
-    return lambda _variables: value, rest
+    return _Weighted(int(first), {}), rest
 
 
-def _counter(name: str) -> Term:
-    read = attrgetter(name)
+def _add(left: _Part, right: _Part) -> _Part:
+    if isinstance(left, _Weighted) and isinstance(right, _Weighted):
+        return left.plus(right)
+
+    first, second = _term(left), _term(right)
 
     def run(variables: CostVariables) -> int:
-        value: int = read(variables)
-        if not 0 <= value <= _MAX:
-            raise OutOfRangeError
-        return value
-
-    return run
-
-
-def _add(left: Term, right: Term) -> Term:
-    def run(variables: CostVariables) -> int:
-        result = left(variables) + right(variables)
+        result = first(variables) + second(variables)
         if result > _MAX:
             raise OutOfRangeError
         return result
@@ -114,9 +146,11 @@ def _add(left: Term, right: Term) -> Term:
     return run
 
 
-def _subtract(left: Term, right: Term) -> Term:
+def _subtract(left: _Part, right: _Part) -> Term:
+    first, second = _term(left), _term(right)
+
     def run(variables: CostVariables) -> int:
-        result = left(variables) - right(variables)
+        result = first(variables) - second(variables)
         if result < 0:
             raise OutOfRangeError
         return result
@@ -124,9 +158,19 @@ def _subtract(left: Term, right: Term) -> Term:
     return run
 
 
-def _multiply(left: Term, right: Term) -> Term:
+def _multiply(left: _Part, right: _Part) -> _Part:
+    for one, other in ((left, right), (right, left)):
+        if not (isinstance(one, _Weighted) and isinstance(other, _Weighted)) or one.weights:
+            continue
+        # A factor out of range is an error even if there is nothing to multiply, and nothing times what is out of range
+        # is one as well.
+        if 0 < one.constant <= _MAX:
+            return other.times(one.constant)
+
+    first, second = _term(left), _term(right)
+
     def run(variables: CostVariables) -> int:
-        result = left(variables) * right(variables)
+        result = first(variables) * second(variables)
         if result > _MAX:
             raise OutOfRangeError
         return result
@@ -134,22 +178,26 @@ def _multiply(left: Term, right: Term) -> Term:
     return run
 
 
-def _divide(left: Term, right: Term) -> Term:
+def _divide(left: _Part, right: _Part) -> Term:
+    first, second = _term(left), _term(right)
+
     def run(variables: CostVariables) -> int:
-        divisor = right(variables)
+        divisor = second(variables)
         if not divisor:
             raise OutOfRangeError
-        return left(variables) // divisor
+        return first(variables) // divisor
 
     return run
 
 
-def _modulo(left: Term, right: Term) -> Term:
+def _modulo(left: _Part, right: _Part) -> Term:
+    first, second = _term(left), _term(right)
+
     def run(variables: CostVariables) -> int:
-        divisor = right(variables)
+        divisor = second(variables)
         if not divisor:
             raise OutOfRangeError
-        return left(variables) % divisor
+        return first(variables) % divisor
 
     return run
 
