@@ -7,14 +7,14 @@ from typing import Final
 
 from extproc.translate.base import Factory, Target, Translator
 from extproc.translate.observe import UsageObserver
-from extproc.translate.openai_usage import chat_usage
+from extproc.translate.openai_usage import read_chat_report
 from extproc.translate.passthrough import PassThrough, azure_path, openai_path
 
 
 def openai_completions(target: Target) -> Translator:
     return PassThrough(
         path=openai_path(target.schema.prefix, "completions"),
-        observer=UsageObserver(chat_usage),
+        observer=UsageObserver(read_chat_report),
         model_override=target.model_override,
     )
 
@@ -23,7 +23,7 @@ def azure_completions(target: Target) -> Translator:
     """Azure has this API for deployments of instruct models; the name in the body follows the one in the path."""
     return PassThrough(
         path=azure_path(target.schema.version, "completions"),
-        observer=UsageObserver(chat_usage),
+        observer=UsageObserver(read_chat_report),
         model_override=target.model_override,
     )
 

@@ -15,10 +15,8 @@ from msgspec import Struct
 
 from extproc.formats.sse import SSEEvent
 from extproc.translate.openai_errors import MAX_TYPE_LENGTH
-from extproc.translate.openai_usage import UNREADABLE, Report, read_report
+from extproc.translate.openai_usage import UNREADABLE, UsageReport
 from extproc.usage import NO_USAGE, TokenUsage
-
-UsageReader = Callable[[object], TokenUsage]
 
 
 class Observation(Struct, frozen=True, kw_only=True):
@@ -65,31 +63,29 @@ DONE = Observation(complete=True)
 """What ``[DONE]`` says."""
 
 
-class UsageObserver:
+class UsageObserver(Struct, eq=False):
     """An API whose documents and events have ``model`` and ``usage`` at their top, as OpenAI's older ones do.
 
     Args:
-        read_usage: how this API reports usage.
+        read: reads a document.
         unreported: input, output and total of a document that reports none.
     """
 
-    _model_text = b""
-
-    def __init__(self, read_usage: UsageReader, *, unreported: TokenUsage = NO_USAGE) -> None:
-        self._read_usage = read_usage
-        self._unreported = unreported
+    read: Callable[[bytes], UsageReport | None]
+    unreported: TokenUsage = NO_USAGE
+    _model_text: bytes = b""
 
     def reads(self, content_type: str) -> bool:  # noqa: ARG002 - the type may be wrong
         return True
 
     def document(self, data: bytes) -> Observation | None:
-        report = read_report(data)
+        report = self.read(data)
         if report is None:
             return None
-        usage = self._read_usage(report.usage)
+        usage = report.usage
         if usage.total is None or usage.input is None or usage.output is None:
-            usage = self._unreported.merge(usage)
-        return Observation(usage=usage, reports_usage=True, model=report.model_name(), complete=True)
+            usage = self.unreported.merge(usage)
+        return Observation(usage=usage, reports_usage=True, model=report.model, complete=True)
 
     def event(self, event: SSEEvent) -> Observation:
         data = event.data
@@ -104,21 +100,19 @@ class UsageObserver:
             report = self._observe(data)
             if report is None:
                 return UNREMARKABLE
-            if report.usage is None:
-                return Observation(model=report.model_name())
-            return Observation(usage=self._read_usage(report.usage), reports_usage=True, model=report.model_name())
+            return Observation(usage=report.usage, reports_usage=report.reports_usage, model=report.model)
         # Chunks repeat the model's name; one that repeats it to the letter need not be parsed.
         if may_hold(data, b'"model"') and not (self._model_text and data.find(self._model_text) >= 0):
             report = self._observe(data)
-            if report is not None and (model := report.model_name()):
-                return Observation(model=model)
+            if report is not None and report.model:
+                return Observation(model=report.model)
         return UNREMARKABLE
 
-    def _observe(self, data: bytes) -> Report | None:
-        report = read_report(data)
-        if report is not None and (model := report.model_name()):
+    def _observe(self, data: bytes) -> UsageReport | None:
+        report = self.read(data)
+        if report is not None and report.model:
             named = MODEL_MEMBER.search(data)
-            self._model_text = named.group() if named and named.group(1) == model.encode() else b""
+            self._model_text = named.group() if named and named.group(1) == report.model.encode() else b""
         return report
 
 

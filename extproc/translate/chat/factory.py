@@ -10,7 +10,7 @@ from extproc.translate.chat.anthropic.dialects import anthropic_chat, aws_anthro
 from extproc.translate.chat.bedrock.dialect import bedrock_chat
 from extproc.translate.chat.gemini.dialect import gcp_vertex_ai_chat
 from extproc.translate.observe import UsageObserver
-from extproc.translate.openai_usage import chat_usage
+from extproc.translate.openai_usage import read_chat_report
 from extproc.translate.passthrough import PassThrough, azure_path, leave_body, openai_path
 from extproc.usage import TokenUsage
 
@@ -21,7 +21,7 @@ _NO_TOKENS = TokenUsage(input=0, output=0, total=0)
 def openai_chat(target: Target) -> Translator:
     return PassThrough(
         path=openai_path(target.schema.prefix, "chat/completions"),
-        observer=UsageObserver(chat_usage, unreported=_NO_TOKENS),
+        observer=UsageObserver(read_chat_report, unreported=_NO_TOKENS),
         model_override=target.model_override,
     )
 
@@ -29,7 +29,7 @@ def openai_chat(target: Target) -> Translator:
 def azure_chat(target: Target) -> Translator:
     return PassThrough(
         path=azure_path(target.schema.version, "chat/completions"),
-        observer=UsageObserver(chat_usage, unreported=_NO_TOKENS),
+        observer=UsageObserver(read_chat_report, unreported=_NO_TOKENS),
         model_override=target.model_override,
         edit=leave_body,
     )

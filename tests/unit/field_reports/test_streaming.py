@@ -447,14 +447,13 @@ class TestDecoding:
     @pytest.fixture
     def decoded(self, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         documents: list[bytes] = []
-        real = openai_usage._decoder
+        real = openai_usage._decode_chat
 
-        class Counting:
-            def decode(self, data: bytes) -> openai_usage.Report:
-                documents.append(data)
-                return real.decode(data)
+        def counting(data: bytes) -> object:
+            documents.append(data)
+            return real(data)
 
-        monkeypatch.setattr(openai_usage, "_decoder", Counting())
+        monkeypatch.setattr(openai_usage, "_decode_chat", counting)
         return documents
 
     @pytest.mark.parametrize("body", [ASKED, NOT_ASKED])
