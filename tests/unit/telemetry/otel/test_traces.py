@@ -109,7 +109,7 @@ class TestOtlp:
         with Collector(protocol) as collector, structlog.testing.capture_logs() as logs:
             collector.status = 500
             environ = environment(
-                **collector.environment, OTEL_EXPORTER_OTLP_TIMEOUT="200", OTEL_BSP_MAX_EXPORT_BATCH_SIZE="1"
+                **collector.environment, OTEL_EXPORTER_OTLP_TIMEOUT="500", OTEL_BSP_MAX_EXPORT_BATCH_SIZE="1"
             )
             exported(collector, environ, 3)
             assert collector.refused >= 3
