@@ -6,8 +6,7 @@ per config; a body is edited as bytes, so everything that a rule does not name s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -24,7 +23,8 @@ class HeaderMutator:
     """Headers to remove from, then to set on, the request to the backend. Names are lower case."""
 
     remove: tuple[str, ...] = ()
-    set: tuple[tuple[str, str], ...] = ()
+    # A value may be a credential.
+    set: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @classmethod
     def compile(cls, mutation: HTTPHeaderMutation | None) -> HeaderMutator:
@@ -36,10 +36,6 @@ class HeaderMutator:
             remove=tuple(name for name in remove if not is_protected(name)),
             set=tuple((name, value) for name, value in set_ if not is_protected(name)),
         )
-
-    def removals(self, headers: Mapping[str, str]) -> list[str]:
-        """The configured removals that hit a header that is there."""
-        return [name for name in self.remove if name in headers]
 
 
 NO_HEADER_MUTATION = HeaderMutator()

@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15protos/ext_proc.proto\x12\x0c\x65xtproc.wire\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xa4\x04\n\x11ProcessingRequest\x12\x34\n\x0frequest_headers\x18\x02 \x01(\x0b\x32\x19.extproc.wire.HttpHeadersH\x00\x12\x35\n\x10response_headers\x18\x03 \x01(\x0b\x32\x19.extproc.wire.HttpHeadersH\x00\x12.\n\x0crequest_body\x18\x04 \x01(\x0b\x32\x16.extproc.wire.HttpBodyH\x00\x12/\n\rresponse_body\x18\x05 \x01(\x0b\x32\x16.extproc.wire.HttpBodyH\x00\x12\x36\n\x10request_trailers\x18\x06 \x01(\x0b\x32\x1a.extproc.wire.HttpTrailersH\x00\x12\x37\n\x11response_trailers\x18\x07 \x01(\x0b\x32\x1a.extproc.wire.HttpTrailersH\x00\x12\x18\n\x10metadata_context\x18\x08 \x01(\x0c\x12\x43\n\nattributes\x18\t \x03(\x0b\x32/.extproc.wire.ProcessingRequest.AttributesEntry\x12\x1a\n\x12observability_mode\x18\n \x01(\x08\x12\x17\n\x0fprotocol_config\x18\x0b \x01(\x0c\x1a\x31\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\x42\t\n\x07request\"\xbd\x01\n\x15ProtocolConfiguration\x12\x35\n\x11request_body_mode\x18\x01 \x01(\x0e\x32\x1a.extproc.wire.BodySendMode\x12\x36\n\x12response_body_mode\x18\x02 \x01(\x0e\x32\x1a.extproc.wire.BodySendMode\x12\x35\n-send_body_without_waiting_for_header_response\x18\x03 \x01(\x08\"N\n\x0bHttpHeaders\x12(\n\x07headers\x18\x01 \x01(\x0b\x32\x17.extproc.wire.HeaderMap\x12\x15\n\rend_of_stream\x18\x03 \x01(\x08\"/\n\x08HttpBody\x12\x0c\n\x04\x62ody\x18\x01 \x01(\x0c\x12\x15\n\rend_of_stream\x18\x02 \x01(\x08\"9\n\x0cHttpTrailers\x12)\n\x08trailers\x18\x01 \x01(\x0b\x32\x17.extproc.wire.HeaderMap\"\x1c\n\tHeaderMap\x12\x0f\n\x07headers\x18\x01 \x03(\x0c\"<\n\x0bHeaderValue\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c\x12\x11\n\traw_value\x18\x03 \x01(\x0c\"\x9f\x01\n\x08Metadata\x12\x43\n\x0f\x66ilter_metadata\x18\x01 \x03(\x0b\x32*.extproc.wire.Metadata.FilterMetadataEntry\x1aN\n\x13\x46ilterMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct:\x02\x38\x01\"\xdb\x04\n\x12ProcessingResponse\x12\x38\n\x0frequest_headers\x18\x01 \x01(\x0b\x32\x1d.extproc.wire.HeadersResponseH\x00\x12\x39\n\x10response_headers\x18\x02 \x01(\x0b\x32\x1d.extproc.wire.HeadersResponseH\x00\x12\x32\n\x0crequest_body\x18\x03 \x01(\x0b\x32\x1a.extproc.wire.BodyResponseH\x00\x12\x33\n\rresponse_body\x18\x04 \x01(\x0b\x32\x1a.extproc.wire.BodyResponseH\x00\x12:\n\x10request_trailers\x18\x05 \x01(\x0b\x32\x1e.extproc.wire.TrailersResponseH\x00\x12;\n\x11response_trailers\x18\x06 \x01(\x0b\x32\x1e.extproc.wire.TrailersResponseH\x00\x12=\n\x12immediate_response\x18\x07 \x01(\x0b\x32\x1f.extproc.wire.ImmediateResponseH\x00\x12\x31\n\x10\x64ynamic_metadata\x18\x08 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x33\n\rmode_override\x18\t \x01(\x0b\x32\x1c.extproc.wire.ProcessingMode\x12;\n\x18override_message_timeout\x18\n \x01(\x0b\x32\x19.google.protobuf.DurationB\n\n\x08response\"A\n\x0fHeadersResponse\x12.\n\x08response\x18\x01 \x01(\x0b\x32\x1c.extproc.wire.CommonResponse\">\n\x0c\x42odyResponse\x12.\n\x08response\x18\x01 \x01(\x0b\x32\x1c.extproc.wire.CommonResponse\"I\n\x10TrailersResponse\x12\x35\n\x0fheader_mutation\x18\x01 \x01(\x0b\x32\x1c.extproc.wire.HeaderMutation\"\x8c\x02\n\x0e\x43ommonResponse\x12;\n\x06status\x18\x01 \x01(\x0e\x32+.extproc.wire.CommonResponse.ResponseStatus\x12\x35\n\x0fheader_mutation\x18\x02 \x01(\x0b\x32\x1c.extproc.wire.HeaderMutation\x12\x31\n\rbody_mutation\x18\x03 \x01(\x0b\x32\x1a.extproc.wire.BodyMutation\x12\x19\n\x11\x63lear_route_cache\x18\x05 \x01(\x08\"8\n\x0eResponseStatus\x12\x0c\n\x08\x43ONTINUE\x10\x00\x12\x18\n\x14\x43ONTINUE_AND_REPLACE\x10\x01\"\xba\x01\n\x11ImmediateResponse\x12(\n\x06status\x18\x01 \x01(\x0b\x32\x18.extproc.wire.HttpStatus\x12-\n\x07headers\x18\x02 \x01(\x0b\x32\x1c.extproc.wire.HeaderMutation\x12\x0c\n\x04\x62ody\x18\x03 \x01(\x0c\x12-\n\x0bgrpc_status\x18\x04 \x01(\x0b\x32\x18.extproc.wire.GrpcStatus\x12\x0f\n\x07\x64\x65tails\x18\x05 \x01(\x0c\"\x1a\n\nHttpStatus\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\"\x1c\n\nGrpcStatus\x12\x0e\n\x06status\x18\x01 \x01(\r\"^\n\x0eHeaderMutation\x12\x34\n\x0bset_headers\x18\x01 \x03(\x0b\x32\x1f.extproc.wire.HeaderValueOption\x12\x16\n\x0eremove_headers\x18\x02 \x03(\t\"\x88\x02\n\x11HeaderValueOption\x12)\n\x06header\x18\x01 \x01(\x0b\x32\x19.extproc.wire.HeaderValue\x12I\n\rappend_action\x18\x03 \x01(\x0e\x32\x32.extproc.wire.HeaderValueOption.HeaderAppendAction\"}\n\x12HeaderAppendAction\x12\x1b\n\x17\x41PPEND_IF_EXISTS_OR_ADD\x10\x00\x12\x11\n\rADD_IF_ABSENT\x10\x01\x12\x1e\n\x1aOVERWRITE_IF_EXISTS_OR_ADD\x10\x02\x12\x17\n\x13OVERWRITE_IF_EXISTS\x10\x03\"@\n\x0c\x42odyMutation\x12\x0e\n\x04\x62ody\x18\x01 \x01(\x0cH\x00\x12\x14\n\nclear_body\x18\x02 \x01(\x08H\x00\x42\n\n\x08mutation\"\xef\x02\n\x0eProcessingMode\x12\x39\n\x13request_header_mode\x18\x01 \x01(\x0e\x32\x1c.extproc.wire.HeaderSendMode\x12:\n\x14response_header_mode\x18\x02 \x01(\x0e\x32\x1c.extproc.wire.HeaderSendMode\x12\x35\n\x11request_body_mode\x18\x03 \x01(\x0e\x32\x1a.extproc.wire.BodySendMode\x12\x36\n\x12response_body_mode\x18\x04 \x01(\x0e\x32\x1a.extproc.wire.BodySendMode\x12:\n\x14request_trailer_mode\x18\x05 \x01(\x0e\x32\x1c.extproc.wire.HeaderSendMode\x12;\n\x15response_trailer_mode\x18\x06 \x01(\x0e\x32\x1c.extproc.wire.HeaderSendMode*1\n\x0eHeaderSendMode\x12\x0b\n\x07\x44\x45\x46\x41ULT\x10\x00\x12\x08\n\x04SEND\x10\x01\x12\x08\n\x04SKIP\x10\x02*n\n\x0c\x42odySendMode\x12\x08\n\x04NONE\x10\x00\x12\x0c\n\x08STREAMED\x10\x01\x12\x0c\n\x08\x42UFFERED\x10\x02\x12\x14\n\x10\x42UFFERED_PARTIAL\x10\x03\x12\x18\n\x14\x46ULL_DUPLEX_STREAMED\x10\x04\x12\x08\n\x04GRPC\x10\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15protos/ext_proc.proto\x12\x0c\x65xtproc.wire\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xa4\x04\n\x11ProcessingRequest\x12\x34\n\x0frequest_headers\x18\x02 \x01(\x0b\x32\x19.extproc.wire.HttpHeadersH\x00\x12\x35\n\x10response_headers\x18\x03 \x01(\x0b\x32\x19.extproc.wire.HttpHeadersH\x00\x12.\n\x0crequest_body\x18\x04 \x01(\x0b\x32\x16.extproc.wire.HttpBodyH\x00\x12/\n\rresponse_body\x18\x05 \x01(\x0b\x32\x16.extproc.wire.HttpBodyH\x00\x12\x36\n\x10request_trailers\x18\x06 \x01(\x0b\x32\x1a.extproc.wire.HttpTrailersH\x00\x12\x37\n\x11response_trailers\x18\x07 \x01(\x0b\x32\x1a.extproc.wire.HttpTrailersH\x00\x12\x18\n\x10metadata_context\x18\x08 \x01(\x0c\x12\x43\n\nattributes\x18\t \x03(\x0b\x32/.extproc.wire.ProcessingRequest.AttributesEntry\x12\x1a\n\x12observability_mode\x18\n \x01(\x08\x12\x17\n\x0fprotocol_config\x18\x0b \x01(\x0c\x1a\x31\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\x42\t\n\x07request\"\xbd\x01\n\x15ProtocolConfiguration\x12\x35\n\x11request_body_mode\x18\x01 \x01(\x0e\x32\x1a.extproc.wire.BodySendMode\x12\x36\n\x12response_body_mode\x18\x02 \x01(\x0e\x32\x1a.extproc.wire.BodySendMode\x12\x35\n-send_body_without_waiting_for_header_response\x18\x03 \x01(\x08\"5\n\x0bHttpHeaders\x12\x0f\n\x07headers\x18\x01 \x01(\x0c\x12\x15\n\rend_of_stream\x18\x03 \x01(\x08\"/\n\x08HttpBody\x12\x0c\n\x04\x62ody\x18\x01 \x01(\x0c\x12\x15\n\rend_of_stream\x18\x02 \x01(\x08\"9\n\x0cHttpTrailers\x12)\n\x08trailers\x18\x01 \x01(\x0b\x32\x17.extproc.wire.HeaderMap\"\x1c\n\tHeaderMap\x12\x0f\n\x07headers\x18\x01 \x03(\x0c\"<\n\x0bHeaderValue\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c\x12\x11\n\traw_value\x18\x03 \x01(\x0c\"\x9f\x01\n\x08Metadata\x12\x43\n\x0f\x66ilter_metadata\x18\x01 \x03(\x0b\x32*.extproc.wire.Metadata.FilterMetadataEntry\x1aN\n\x13\x46ilterMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct:\x02\x38\x01\"\xdb\x04\n\x12ProcessingResponse\x12\x38\n\x0frequest_headers\x18\x01 \x01(\x0b\x32\x1d.extproc.wire.HeadersResponseH\x00\x12\x39\n\x10response_headers\x18\x02 \x01(\x0b\x32\x1d.extproc.wire.HeadersResponseH\x00\x12\x32\n\x0crequest_body\x18\x03 \x01(\x0b\x32\x1a.extproc.wire.BodyResponseH\x00\x12\x33\n\rresponse_body\x18\x04 \x01(\x0b\x32\x1a.extproc.wire.BodyResponseH\x00\x12:\n\x10request_trailers\x18\x05 \x01(\x0b\x32\x1e.extproc.wire.TrailersResponseH\x00\x12;\n\x11response_trailers\x18\x06 \x01(\x0b\x32\x1e.extproc.wire.TrailersResponseH\x00\x12=\n\x12immediate_response\x18\x07 \x01(\x0b\x32\x1f.extproc.wire.ImmediateResponseH\x00\x12\x31\n\x10\x64ynamic_metadata\x18\x08 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x33\n\rmode_override\x18\t \x01(\x0b\x32\x1c.extproc.wire.ProcessingMode\x12;\n\x18override_message_timeout\x18\n \x01(\x0b\x32\x19.google.protobuf.DurationB\n\n\x08response\"A\n\x0fHeadersResponse\x12.\n\x08response\x18\x01 \x01(\x0b\x32\x1c.extproc.wire.CommonResponse\">\n\x0c\x42odyResponse\x12.\n\x08response\x18\x01 \x01(\x0b\x32\x1c.extproc.wire.CommonResponse\"I\n\x10TrailersResponse\x12\x35\n\x0fheader_mutation\x18\x01 \x01(\x0b\x32\x1c.extproc.wire.HeaderMutation\"\x8c\x02\n\x0e\x43ommonResponse\x12;\n\x06status\x18\x01 \x01(\x0e\x32+.extproc.wire.CommonResponse.ResponseStatus\x12\x35\n\x0fheader_mutation\x18\x02 \x01(\x0b\x32\x1c.extproc.wire.HeaderMutation\x12\x31\n\rbody_mutation\x18\x03 \x01(\x0b\x32\x1a.extproc.wire.BodyMutation\x12\x19\n\x11\x63lear_route_cache\x18\x05 \x01(\x08\"8\n\x0eResponseStatus\x12\x0c\n\x08\x43ONTINUE\x10\x00\x12\x18\n\x14\x43ONTINUE_AND_REPLACE\x10\x01\"\xba\x01\n\x11ImmediateResponse\x12(\n\x06status\x18\x01 \x01(\x0b\x32\x18.extproc.wire.HttpStatus\x12-\n\x07headers\x18\x02 \x01(\x0b\x32\x1c.extproc.wire.HeaderMutation\x12\x0c\n\x04\x62ody\x18\x03 \x01(\x0c\x12-\n\x0bgrpc_status\x18\x04 \x01(\x0b\x32\x18.extproc.wire.GrpcStatus\x12\x0f\n\x07\x64\x65tails\x18\x05 \x01(\x0c\"\x1a\n\nHttpStatus\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\"\x1c\n\nGrpcStatus\x12\x0e\n\x06status\x18\x01 \x01(\r\"^\n\x0eHeaderMutation\x12\x34\n\x0bset_headers\x18\x01 \x03(\x0b\x32\x1f.extproc.wire.HeaderValueOption\x12\x16\n\x0eremove_headers\x18\x02 \x03(\t\"\x88\x02\n\x11HeaderValueOption\x12)\n\x06header\x18\x01 \x01(\x0b\x32\x19.extproc.wire.HeaderValue\x12I\n\rappend_action\x18\x03 \x01(\x0e\x32\x32.extproc.wire.HeaderValueOption.HeaderAppendAction\"}\n\x12HeaderAppendAction\x12\x1b\n\x17\x41PPEND_IF_EXISTS_OR_ADD\x10\x00\x12\x11\n\rADD_IF_ABSENT\x10\x01\x12\x1e\n\x1aOVERWRITE_IF_EXISTS_OR_ADD\x10\x02\x12\x17\n\x13OVERWRITE_IF_EXISTS\x10\x03\"@\n\x0c\x42odyMutation\x12\x0e\n\x04\x62ody\x18\x01 \x01(\x0cH\x00\x12\x14\n\nclear_body\x18\x02 \x01(\x08H\x00\x42\n\n\x08mutation\"\xef\x02\n\x0eProcessingMode\x12\x39\n\x13request_header_mode\x18\x01 \x01(\x0e\x32\x1c.extproc.wire.HeaderSendMode\x12:\n\x14response_header_mode\x18\x02 \x01(\x0e\x32\x1c.extproc.wire.HeaderSendMode\x12\x35\n\x11request_body_mode\x18\x03 \x01(\x0e\x32\x1a.extproc.wire.BodySendMode\x12\x36\n\x12response_body_mode\x18\x04 \x01(\x0e\x32\x1a.extproc.wire.BodySendMode\x12:\n\x14request_trailer_mode\x18\x05 \x01(\x0e\x32\x1c.extproc.wire.HeaderSendMode\x12;\n\x15response_trailer_mode\x18\x06 \x01(\x0e\x32\x1c.extproc.wire.HeaderSendMode*1\n\x0eHeaderSendMode\x12\x0b\n\x07\x44\x45\x46\x41ULT\x10\x00\x12\x08\n\x04SEND\x10\x01\x12\x08\n\x04SKIP\x10\x02*n\n\x0c\x42odySendMode\x12\x08\n\x04NONE\x10\x00\x12\x0c\n\x08STREAMED\x10\x01\x12\x0c\n\x08\x42UFFERED\x10\x02\x12\x14\n\x10\x42UFFERED_PARTIAL\x10\x03\x12\x18\n\x14\x46ULL_DUPLEX_STREAMED\x10\x04\x12\x08\n\x04GRPC\x10\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,10 +37,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PROCESSINGREQUEST_ATTRIBUTESENTRY']._serialized_options = b'8\001'
   _globals['_METADATA_FILTERMETADATAENTRY']._loaded_options = None
   _globals['_METADATA_FILTERMETADATAENTRY']._serialized_options = b'8\001'
-  _globals['_HEADERSENDMODE']._serialized_start=3415
-  _globals['_HEADERSENDMODE']._serialized_end=3464
-  _globals['_BODYSENDMODE']._serialized_start=3466
-  _globals['_BODYSENDMODE']._serialized_end=3576
+  _globals['_HEADERSENDMODE']._serialized_start=3390
+  _globals['_HEADERSENDMODE']._serialized_end=3439
+  _globals['_BODYSENDMODE']._serialized_start=3441
+  _globals['_BODYSENDMODE']._serialized_end=3551
   _globals['_PROCESSINGREQUEST']._serialized_start=102
   _globals['_PROCESSINGREQUEST']._serialized_end=650
   _globals['_PROCESSINGREQUEST_ATTRIBUTESENTRY']._serialized_start=590
@@ -48,45 +48,45 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PROTOCOLCONFIGURATION']._serialized_start=653
   _globals['_PROTOCOLCONFIGURATION']._serialized_end=842
   _globals['_HTTPHEADERS']._serialized_start=844
-  _globals['_HTTPHEADERS']._serialized_end=922
-  _globals['_HTTPBODY']._serialized_start=924
-  _globals['_HTTPBODY']._serialized_end=971
-  _globals['_HTTPTRAILERS']._serialized_start=973
-  _globals['_HTTPTRAILERS']._serialized_end=1030
-  _globals['_HEADERMAP']._serialized_start=1032
-  _globals['_HEADERMAP']._serialized_end=1060
-  _globals['_HEADERVALUE']._serialized_start=1062
-  _globals['_HEADERVALUE']._serialized_end=1122
-  _globals['_METADATA']._serialized_start=1125
-  _globals['_METADATA']._serialized_end=1284
-  _globals['_METADATA_FILTERMETADATAENTRY']._serialized_start=1206
-  _globals['_METADATA_FILTERMETADATAENTRY']._serialized_end=1284
-  _globals['_PROCESSINGRESPONSE']._serialized_start=1287
-  _globals['_PROCESSINGRESPONSE']._serialized_end=1890
-  _globals['_HEADERSRESPONSE']._serialized_start=1892
-  _globals['_HEADERSRESPONSE']._serialized_end=1957
-  _globals['_BODYRESPONSE']._serialized_start=1959
-  _globals['_BODYRESPONSE']._serialized_end=2021
-  _globals['_TRAILERSRESPONSE']._serialized_start=2023
-  _globals['_TRAILERSRESPONSE']._serialized_end=2096
-  _globals['_COMMONRESPONSE']._serialized_start=2099
-  _globals['_COMMONRESPONSE']._serialized_end=2367
-  _globals['_COMMONRESPONSE_RESPONSESTATUS']._serialized_start=2311
-  _globals['_COMMONRESPONSE_RESPONSESTATUS']._serialized_end=2367
-  _globals['_IMMEDIATERESPONSE']._serialized_start=2370
-  _globals['_IMMEDIATERESPONSE']._serialized_end=2556
-  _globals['_HTTPSTATUS']._serialized_start=2558
-  _globals['_HTTPSTATUS']._serialized_end=2584
-  _globals['_GRPCSTATUS']._serialized_start=2586
-  _globals['_GRPCSTATUS']._serialized_end=2614
-  _globals['_HEADERMUTATION']._serialized_start=2616
-  _globals['_HEADERMUTATION']._serialized_end=2710
-  _globals['_HEADERVALUEOPTION']._serialized_start=2713
-  _globals['_HEADERVALUEOPTION']._serialized_end=2977
-  _globals['_HEADERVALUEOPTION_HEADERAPPENDACTION']._serialized_start=2852
-  _globals['_HEADERVALUEOPTION_HEADERAPPENDACTION']._serialized_end=2977
-  _globals['_BODYMUTATION']._serialized_start=2979
-  _globals['_BODYMUTATION']._serialized_end=3043
-  _globals['_PROCESSINGMODE']._serialized_start=3046
-  _globals['_PROCESSINGMODE']._serialized_end=3413
+  _globals['_HTTPHEADERS']._serialized_end=897
+  _globals['_HTTPBODY']._serialized_start=899
+  _globals['_HTTPBODY']._serialized_end=946
+  _globals['_HTTPTRAILERS']._serialized_start=948
+  _globals['_HTTPTRAILERS']._serialized_end=1005
+  _globals['_HEADERMAP']._serialized_start=1007
+  _globals['_HEADERMAP']._serialized_end=1035
+  _globals['_HEADERVALUE']._serialized_start=1037
+  _globals['_HEADERVALUE']._serialized_end=1097
+  _globals['_METADATA']._serialized_start=1100
+  _globals['_METADATA']._serialized_end=1259
+  _globals['_METADATA_FILTERMETADATAENTRY']._serialized_start=1181
+  _globals['_METADATA_FILTERMETADATAENTRY']._serialized_end=1259
+  _globals['_PROCESSINGRESPONSE']._serialized_start=1262
+  _globals['_PROCESSINGRESPONSE']._serialized_end=1865
+  _globals['_HEADERSRESPONSE']._serialized_start=1867
+  _globals['_HEADERSRESPONSE']._serialized_end=1932
+  _globals['_BODYRESPONSE']._serialized_start=1934
+  _globals['_BODYRESPONSE']._serialized_end=1996
+  _globals['_TRAILERSRESPONSE']._serialized_start=1998
+  _globals['_TRAILERSRESPONSE']._serialized_end=2071
+  _globals['_COMMONRESPONSE']._serialized_start=2074
+  _globals['_COMMONRESPONSE']._serialized_end=2342
+  _globals['_COMMONRESPONSE_RESPONSESTATUS']._serialized_start=2286
+  _globals['_COMMONRESPONSE_RESPONSESTATUS']._serialized_end=2342
+  _globals['_IMMEDIATERESPONSE']._serialized_start=2345
+  _globals['_IMMEDIATERESPONSE']._serialized_end=2531
+  _globals['_HTTPSTATUS']._serialized_start=2533
+  _globals['_HTTPSTATUS']._serialized_end=2559
+  _globals['_GRPCSTATUS']._serialized_start=2561
+  _globals['_GRPCSTATUS']._serialized_end=2589
+  _globals['_HEADERMUTATION']._serialized_start=2591
+  _globals['_HEADERMUTATION']._serialized_end=2685
+  _globals['_HEADERVALUEOPTION']._serialized_start=2688
+  _globals['_HEADERVALUEOPTION']._serialized_end=2952
+  _globals['_HEADERVALUEOPTION_HEADERAPPENDACTION']._serialized_start=2827
+  _globals['_HEADERVALUEOPTION_HEADERAPPENDACTION']._serialized_end=2952
+  _globals['_BODYMUTATION']._serialized_start=2954
+  _globals['_BODYMUTATION']._serialized_end=3018
+  _globals['_PROCESSINGMODE']._serialized_start=3021
+  _globals['_PROCESSINGMODE']._serialized_end=3388
 # @@protoc_insertion_point(module_scope)

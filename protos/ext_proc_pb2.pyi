@@ -80,9 +80,9 @@ class HttpHeaders(_message.Message):
     __slots__ = ("headers", "end_of_stream")
     HEADERS_FIELD_NUMBER: _ClassVar[int]
     END_OF_STREAM_FIELD_NUMBER: _ClassVar[int]
-    headers: HeaderMap
+    headers: bytes
     end_of_stream: bool
-    def __init__(self, headers: _Optional[_Union[HeaderMap, _Mapping]] = ..., end_of_stream: _Optional[bool] = ...) -> None: ...
+    def __init__(self, headers: _Optional[bytes] = ..., end_of_stream: _Optional[bool] = ...) -> None: ...
 
 class HttpBody(_message.Message):
     __slots__ = ("body", "end_of_stream")

@@ -18,6 +18,7 @@ class HeaderScheme:
     name: str
     prefix: str = ""
     strips: frozenset[str] = field(default=CLIENT_CREDENTIALS, init=False)
+    constant: bool = field(default=True, init=False)
 
     def apply(self, _call: UpstreamCall, credential: Secret) -> Headers:
         return [(self.name, self.prefix + credential.reveal())]

@@ -52,6 +52,7 @@ class BedrockScheme:
     region: str
     skew: ClockSkew = PROCESS
     strips: frozenset[str] = field(default=CLIENT_CREDENTIALS | _SIGNATURE_HEADERS, init=False)
+    constant: bool = field(default=False, init=False)
 
     def apply(self, call: UpstreamCall, credential: AWSCredentials) -> Headers:
         host = call.headers.get(_UPSTREAM_HOST) or f"bedrock-runtime.{self.region}.amazonaws.com"

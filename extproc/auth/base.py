@@ -46,6 +46,11 @@ class Authenticator(Protocol):
         """Lower-case names of request headers that must not reach the backend."""
         ...
 
+    @property
+    def constant(self) -> bool:
+        """Whether every request gets the same headers, whatever it is and whenever it comes."""
+        ...
+
     def authenticate(self, call: UpstreamCall) -> Headers:
         """The headers to set on the request, in order; each replaces what was set under its name, ``:path`` too.
 
@@ -85,6 +90,11 @@ class Scheme(Protocol[CredentialT_contra]):
         """Lower-case names of request headers that would contradict the credential."""
         ...
 
+    @property
+    def constant(self) -> bool:
+        """Whether the headers depend on nothing but the credential."""
+        ...
+
     def apply(self, call: UpstreamCall, credential: CredentialT_contra) -> Headers:
         """The headers that carry the credential."""
         ...
@@ -114,6 +124,10 @@ class ConfiguredCredential(Generic[CredentialT]):
     @property
     def strips(self) -> frozenset[str]:
         return self.scheme.strips
+
+    @property
+    def constant(self) -> bool:
+        return self.scheme.constant and isinstance(self.cell, FixedCell)
 
     def authenticate(self, call: UpstreamCall) -> Headers:
         return self.scheme.apply(call, self.cell.read())

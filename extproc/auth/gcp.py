@@ -21,6 +21,7 @@ class VertexAIScheme:
 
     prefix: str
     strips: frozenset[str] = field(default=CLIENT_CREDENTIALS, init=False)
+    constant: bool = field(default=False, init=False)
 
     def apply(self, call: UpstreamCall, credential: Secret) -> Headers:
         return [(":path", self.prefix + call.headers[":path"].lstrip("/")), *BEARER.apply(call, credential)]

@@ -84,6 +84,10 @@ class CredentialOverride(Generic[CredentialT]):
         # A source header is always stripped, also where the configuration forgot to list it for removal.
         return self.scheme.strips.union(self.headers)
 
+    @property
+    def constant(self) -> bool:
+        return False
+
     def authenticate(self, call: UpstreamCall) -> Headers:
         if (credential := self._brought(call)) is not None:
             return self.scheme.apply(call, credential)

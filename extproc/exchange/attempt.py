@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from enum import StrEnum
+from collections.abc import Mapping
 
 import structlog
 
 from extproc.endpoints.base import COUNTING
+from extproc.exchange.accounts import SUCCESS, MappedHeaders, Outcome, labels_of
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.headers import HeaderDict
-from extproc.exchange.plan import AttemptPlan
+from extproc.exchange.plan import CONTENT_LENGTH, AttemptPlan
 from extproc.exchange.replies import EncodedMetadata, Metadata
-from extproc.telemetry.ledger import Entry
 from extproc.telemetry.metrics import AttemptLabels
 from extproc.translate.base import Translator
 from extproc.usage import NO_USAGE, TokenUsage
 from filter_config.cel import CELError
 
 _log = structlog.get_logger(__name__)
-
-
-class Outcome(StrEnum):
-    """How an attempt ended."""
-
-    # An enum hashes in Python; as text it does in C, to the same value.
-    __hash__ = str.__hash__
-
-    SUCCESS = "success"
-    FAILED = "failed"
-    """The backend answered with an error, or nothing came of it."""
-    RETRIED = "retried"
-    """Envoy gave it up for another attempt."""
-    REFUSED = "refused"
-    """We answered the client ourselves."""
-    CLIENT_CANCELLED = "client_cancelled"
-    """The client went away before the answer was whole."""
-
-
-# `error.type` of everything that is not a success; who left is worth telling from what broke.
-_ERROR_TYPES = {Outcome.SUCCESS: None, Outcome.CLIENT_CANCELLED: "client_cancelled"}
-_OTHER = "_OTHER"
 
 
 class Attempt:
@@ -50,13 +27,24 @@ class Attempt:
     left by a client that hung up.
 
     Attributes:
+        context: what all streams share.
+        plan: what it has in common with others.
         headers: the request's headers at this attempt, for authentication, logs and metrics.
         request_id: the client's ``x-request-id``, may be empty.
         started: clock reading when Envoy asked for this attempt.
+        prepared, headers_after, first_byte: seconds after that, as far as it has come: its request was ready, the
+            backend's headers came, and the first piece of a successful answer's body.
+        status: HTTP status of the backend, or of our answer in its place; 0 without one.
+        outcome: how it ended, once it has.
+        elapsed: seconds that it took, once it has ended.
+        ended_at: when that was, in seconds since 1970.
     """
 
-    # Set when the attempt is bound; one whose backend has no translator is never asked for it.
-    translator: Translator
+    __slots__ = (
+        *("_costed", "_costs", "_max_output", "_pieces", "_strange", "context", "elapsed", "ended_at", "first_byte"),
+        *("headers", "headers_after", "outcome", "plan", "prepared", "request_id", "response_model", "started"),
+        *("status", "time_per_output_token", "time_to_first_token", "translator", "usage"),
+    )
 
     def __init__(
         self, context: ExchangeContext, plan: AttemptPlan, *, headers: HeaderDict, request_id: str, started: float
@@ -65,33 +53,25 @@ class Attempt:
         self.headers = headers
         self.request_id = request_id
         self.started = started
+        # Set when the attempt is bound; one whose backend has no translator is never asked for it.
+        self.translator: Translator
         self.usage: TokenUsage = NO_USAGE
         self.response_model = "unknown"
         self.time_to_first_token: float | None = None
         self.time_per_output_token: float | None = None
-        # Seconds after the start, as far as the attempt has come.
         self.prepared: float | None = None
-        self._headers_after: float | None = None
-        self._first_byte_after: float | None = None
-        self._status = 0
-        self._context = context
+        self.headers_after: float | None = None
+        self.first_byte: float | None = None
+        self.status = 0
+        self.outcome: Outcome | None = None
+        self.elapsed = 0.0
+        self.ended_at = 0.0
+        self.context = context
         self._pieces = 0
         self._max_output = 0
         self._strange = False
-        self._elapsed = 0.0
-        self._ended_at = 0.0
-        self._outcome: Outcome | None = None
         self._costs: dict[str, int] = {}
         self._costed: TokenUsage | None = None
-
-    @property
-    def finished(self) -> bool:
-        return self._outcome is not None
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """How it ended, once it has."""
-        return self._outcome
 
     def costs(self) -> dict[str, int]:
         """The costs of the usage so far; computed again only when the usage has changed.
@@ -105,7 +85,7 @@ class Attempt:
         return self._costs
 
     def _cost_failed(self, key: str, error: CELError) -> None:
-        self._context.metrics.cost_error(key)
+        self.context.metrics.cost_error(key)
         _log.error(
             "cost rule failed, its key is left out",
             metadata_key=key,
@@ -121,16 +101,19 @@ class Attempt:
     def introduction(self) -> Metadata:
         """The names, and the headers that are mapped for access logs, where a name stands back (contract 3.14)."""
         plan = self.plan
-        return {**plan.names, **plan.introduction, **self._context.options.logged(self.headers)}
+        return {**plan.names, **plan.introduction, **self.context.options.logged(self.headers)}
 
-    def introduced(self, numbers: Mapping[str, float]) -> Metadata | EncodedMetadata:
-        """The same and some numbers, for a reply."""
-        if self._context.options.log_attributes:
-            return {**numbers, **self.introduction()}
-        return self.plan.metadata(self.plan.introduction, numbers)
+    def introduced(self, length: int | None) -> Metadata | EncodedMetadata:
+        """The same for a reply, and the length of the body if it is told."""
+        plan = self.plan
+        numbers = {} if length is None else {CONTENT_LENGTH: length}
+        logged = self.context.options.logged(self.headers)
+        if logged:
+            return {**numbers, **plan.names, **plan.introduction, **logged}
+        return plan.sized.fill(numbers) if numbers else plan.unsized
 
-    def report(self, texts: Mapping[str, str]) -> EncodedMetadata:
-        """Costs and times, and the names, as they are so far (contract 3.16)."""
+    def report(self, failure: str) -> EncodedMetadata:
+        """Costs and times, and the names, as they are so far; see ``AttemptPlan.report``."""
         plan = self.plan
         numbers: Mapping[str, float] = self.costs()
         if plan.stream:
@@ -139,12 +122,12 @@ class Attempt:
                 "token_latency_ttft": int((self.time_to_first_token or 0) * 1000),
                 "token_latency_itl": (self.time_per_output_token or 0.0) * 1000,
             }
-        return plan.metadata(texts, numbers)
+        return plan.report(self.response_model, failure, numbers)
 
     def headers_came(self, status: int) -> None:
         """The backend has begun to answer; ``status`` is 0 for one that cannot be read."""
-        self._headers_after = self._context.clock() - self.started
-        self._status = status
+        self.headers_after = self.context.clock() - self.started
+        self.status = status
 
     def answered(self, usage: TokenUsage, model: str) -> bool:
         """Take in what one piece of a successful answer reports; says whether the usage has changed."""
@@ -166,7 +149,7 @@ class Attempt:
         if self._strange:
             return
         self._strange = True
-        if self._context.metrics.unknown_stop_reason(self.plan.provider, reason):
+        if self.context.metrics.unknown_stop_reason(self.plan.provider, reason):
             _log.warning(
                 "unknown stop reason",
                 reason=reason,
@@ -175,90 +158,57 @@ class Attempt:
             )
 
     def _first_piece(self) -> None:
-        self._first_byte_after = self._context.clock() - self.started
+        self.first_byte = self.context.clock() - self.started
         if self.plan.stream:
-            self.time_to_first_token = self._first_byte_after
-            self._context.metrics.time_to_first_token(self._labels(), self.time_to_first_token)
+            self.time_to_first_token = self.first_byte
+            self.context.metrics.time_to_first_token(self.labels(), self.time_to_first_token)
 
     def succeed(self) -> None:
         """The answer has come to its end."""
-        if self._outcome is not None:
+        if self.outcome is not None:
             return
-        elapsed = self._context.clock() - self.started
+        elapsed = self.context.clock() - self.started
         # One message cannot tell the time between tokens, nor can one token (contract, TTFT and ITL 7.4).
         if self.time_to_first_token is not None and self._max_output > 1:
             self.time_per_output_token = (elapsed - self.time_to_first_token) / (self._max_output - 1)
-        self._end(Outcome.SUCCESS, elapsed)
+        self._end(SUCCESS, elapsed)
 
     def fail(self, outcome: Outcome = Outcome.FAILED, status: int = 0) -> None:
         """The attempt ends without a whole answer; tokens that were reported are counted all the same.
 
         ``status`` is that of an answer of ours.
         """
-        if self._outcome is None:
-            self._status = status or self._status
-            self._end(outcome, self._context.clock() - self.started)
+        if self.outcome is None:
+            self.status = status or self.status
+            self._end(outcome, self.context.clock() - self.started)
 
     def release(self) -> None:
         """Nothing more will come of it: let go of the answer as far as it was kept."""
-        self.__dict__.pop("translator", None)
+        try:  # noqa: SIM105 - the other way takes several times as long
+            del self.translator
+        except AttributeError:
+            pass
 
     def _end(self, outcome: Outcome, elapsed: float) -> None:
-        self._outcome = outcome
-        self._elapsed = elapsed
-        self._ended_at = self._context.now()
-        self._context.metrics.backlog.add(self._record)
+        self.outcome = outcome
+        self.elapsed = elapsed
+        self.ended_at = self.context.now()
+        self.context.accounts.ended.add(self)
 
-    def _record(self) -> None:
-        """Enter it into metrics and ledger; by now the request that it belonged to may be over."""
-        metrics, labels = self._context.metrics, self._labels()
-        outcome = self._outcome or Outcome.FAILED
-        if self.time_per_output_token is not None:
-            metrics.time_per_output_token(labels, self.time_per_output_token)
-        if self.usage is not NO_USAGE:
-            metrics.tokens(labels, self.usage)
-        metrics.request_duration(labels, self._elapsed, _ERROR_TYPES.get(outcome, _OTHER))
-        metrics.outcome(labels.operation, outcome)
-        if self._context.ledger is not None:
-            self._context.ledger.record(self._entry(outcome))
+    def charged(self) -> Mapping[str, int]:
+        """What Envoy was told that the attempt costs: it is told for every usage, and for a success without one."""
+        if (self.usage is not NO_USAGE or self.outcome is SUCCESS) and self.plan.metered:
+            return self.costs()
+        return self._costs
 
-    def _entry(self, outcome: Outcome) -> Entry:
-        plan, usage = self.plan, self.usage
-        # Envoy is told costs for every usage, and for a success without one.
-        if (usage is not NO_USAGE or outcome is Outcome.SUCCESS) and plan.metered:
-            self.costs()
-        return Entry(
-            self._ended_at,
-            plan.model,
-            plan.original_model,
-            plan.backend.short_name,
-            plan.route,
-            plan.operation,
-            outcome,
-            self._status,
-            self._elapsed,
-            self.prepared,
-            self._headers_after,
-            self._first_byte_after,
-            plan.stream,
-            self.request_id,
-            self._costs,
-            usage.input or 0,
-            usage.cached_input or 0,
-            usage.output or 0,
-            usage.reasoning or 0,
-        )
+    def labels(self) -> AttemptLabels:
+        """What metrics count it under, as far as it has come."""
+        return labels_of(self.plan, self.response_model, self.mapped_headers())
 
-    def _labels(self) -> AttemptLabels:
-        plan, headers = self.plan, self.headers
-        carried: Iterable[tuple[str, str]] = ()
-        if mapped := self._context.options.metric_attributes:
-            carried = [(attribute, headers[name]) for name, attribute in mapped.items() if name in headers]
-        return AttemptLabels(
-            operation=plan.operation,
-            provider=plan.provider,
-            original_model=plan.original_model,
-            request_model=plan.model,
-            response_model=self.response_model,
-            attributes=tuple(carried),
-        )
+    def mapped_headers(self) -> MappedHeaders:
+        """Those of this request."""
+        names = self.context.options.metric_attributes
+        if not names:
+            return ()
+        headers = self.headers
+        return tuple([(attribute, headers[name]) for name, attribute in names.items() if name in headers])

@@ -6,12 +6,12 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 from extproc.endpoints.table import EndpointTable
+from extproc.exchange.accounts import Accounts
 from extproc.exchange.owners import Owner
 from extproc.runtime import Runtime
-from extproc.telemetry.ledger import Entry, Ledger
 from extproc.telemetry.metrics import Metrics
 from extproc.telemetry.tracing.base import Tracer
 from extproc.translate.anthropic import BEDROCK_BETAS
@@ -46,6 +46,9 @@ class ExchangeOptions:
 
     def logged(self, headers: Mapping[str, str]) -> dict[str, str | float]:
         """The metadata that access logs find some of these headers under; an empty one is none (contract 5.1)."""
+        # Few requests have one of them.
+        if self.log_attributes.keys().isdisjoint(headers.keys()):
+            return {}
         return {attribute: value for name, attribute in self.log_attributes.items() if (value := headers.get(name))}
 
 
@@ -61,20 +64,20 @@ def new_id() -> str:
 def _new_ids(count: int) -> list[str]:
     digits = os.urandom(count * 16).hex().encode()
     text = bytearray(_FORM * count)
-    places = [place for place, mark in enumerate(_FORM) if mark not in b"-4"]
+    places = [place for place, mark in enumerate(_FORM) if mark in b"xv"]
     # Every id at once, one digit after the other.
     for digit, place in enumerate(places):
         text[place :: len(_FORM)] = digits[digit::32]
     variant = _FORM.index(b"v")
     text[variant :: len(_FORM)] = text[variant :: len(_FORM)].translate(_VARIANTS)
-    return [text[start : start + len(_FORM)].decode() for start in range(0, len(text), len(_FORM))]
+    return text.decode().split()
 
 
 # Ids that nothing has had yet. No process is forked from one that has some.
 _random: list[str] = []
 _BLOCK: Final = 256
 # Where the digits of an id are; the one at ``v`` also has the variant in it (RFC 9562, 5.4).
-_FORM: Final = b"xxxxxxxx-xxxx-4xxx-vxxx-xxxxxxxxxxxx"
+_FORM: Final = b"xxxxxxxx-xxxx-4xxx-vxxx-xxxxxxxxxxxx "
 _VARIANTS: Final = bytes.maketrans(b"0123456789abcdef", b"89ab" * 4)
 
 
@@ -83,7 +86,7 @@ class ExchangeContext:
     """Shared state and seams: the live config, the clock, the source of ids, the metrics.
 
     Attributes:
-        ledger: takes every attempt that has ended; ``None`` where nobody looks at it.
+        accounts: takes every attempt that has ended.
         tracer: starts a span for every request; ``None`` while tracing is off.
         runtime: the live config, or ``None`` until there is one. Assigning is the reload.
         closing: take no further client requests; attempts of those in flight are served.
@@ -94,8 +97,8 @@ class ExchangeContext:
     """
 
     metrics: Metrics
+    accounts: Accounts
     options: ExchangeOptions = field(default_factory=ExchangeOptions)
-    ledger: Ledger | None = None
     tracer: Tracer | None = None
     runtime: Runtime | None = None
     closing: bool = False
@@ -104,17 +107,3 @@ class ExchangeContext:
     clock: Callable[[], float] = time.perf_counter
     now: Callable[[], float] = time.time
     new_id: Callable[[], str] = new_id
-
-    def unattempted(
-        self,
-        status: int,
-        *,
-        by: Literal["processor", "envoy"],
-        operation: str = "unknown",
-        model: str = "",
-        request_id: str = "",
-    ) -> None:
-        """Account for a request that was answered with ``status`` before any backend was asked."""
-        self.metrics.unattempted(operation, status, by)
-        if self.ledger is not None:
-            self.ledger.record(Entry.unattempted(self.now(), model, operation, status, request_id))

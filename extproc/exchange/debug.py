@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extproc.exchange import names
+from extproc.exchange.headers import listed_headers
 from extproc.exchange.replies import Reply
 from extproc.telemetry.redaction import REDACTED, redact_headers, redacted_body, without_credentials
 from protos.ext_proc_pb2 import HeaderMutation, HeaderValue, ProcessingRequest, ProcessingResponse
@@ -29,7 +30,7 @@ def request_fields(request: ProcessingRequest, kind: str, *, secret: frozenset[s
     """
     if kind.endswith("_headers"):
         message = getattr(request, kind)
-        headers = map(HeaderValue.FromString, message.headers.headers)
+        headers = listed_headers(message.headers)
         return {"headers": _headers(headers, secret), "end_of_stream": message.end_of_stream}
     if kind.endswith("_body"):
         message = getattr(request, kind)

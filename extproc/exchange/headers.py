@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from extproc.exchange import names
 from extproc.exchange.decode import decode
-from protos.ext_proc_pb2 import HeaderValue, HttpHeaders
+from extproc.exchange.header_forms import HeaderForms
+from protos.ext_proc_pb2 import HeaderMap, HeaderValue
 
 HeaderDict = dict[str, str]
 
 # What is remembered of headers: so many, none that is longer (credentials and cookies for the most part).
 _KNOWN_HEADERS: Final = 4096
 _KNOWN_BYTES: Final = 256
-
-
-class HeaderChanges:
-    """Header changes of one attempt.
-
-    Attributes:
-        sets: by lower-case name, the name as it is written and the value, in the order in which they are sent.
-        removes: lower-case names.
-    """
-
-    __slots__ = ("removes", "sets")
-
-    def __init__(self) -> None:
-        self.sets: dict[str, tuple[str, str]] = {}
-        self.removes: list[str] = []
-
-    def set(self, name: str, value: str) -> None:
-        """Set a header, in place of what was set under its name before."""
-        key = name.lower()
-        if key in self.sets:
-            del self.sets[key]
-        self.sets[key] = (name, value)
 
 
 class _Known(dict[bytes, tuple[str, str]]):
@@ -53,31 +33,53 @@ class _Known(dict[bytes, tuple[str, str]]):
 
 
 _known: Final = _Known()
+_forms: Final = HeaderForms()
 
 # Of these, every line matters to a translation.
 _LISTS: Final = ("anthropic-beta",)
 
 
-def read_headers(message: HttpHeaders) -> HeaderDict:
-    """Headers by name as received (Envoy sends lower case); of a repeated one the last counts (contract 3.2).
+def read_headers(encoded: bytes) -> HeaderDict:
+    """Headers of a map by name as received (Envoy sends lower case); of a repeated one the last counts (contract 3.2).
 
     Headers that are lists are put together when they are repeated, as RFC 9110, 5.3, has it.
 
     Envoy fills ``raw_value``; ``value`` is its older form. Bytes that are not UTF-8 are shown as U+FFFD: nothing here
     could use them, but the header must be known, to be removed for instance.
 
-    Nearly every header of a request came with an earlier one, so it is decoded once: an object of the wire library
-    for each takes four times as long.
+    Most maps are like an earlier one, and are read by what differs. Nearly every header of another came with an
+    earlier map, so it is decoded once: an object of the wire library for each takes four times as long.
 
     Raises:
         StreamFailure: a header cannot be decoded.
     """
+    headers = _forms.read(encoded)
+    if headers is not None:
+        return headers
     # A slice is a list, which is made at once; to iterate over what the library has takes twice as long.
-    listed = message.headers.headers[:]
+    listed = decode(HeaderMap, encoded).headers[:]
     headers = dict(map(_known.__getitem__, listed))
     if len(headers) < len(listed):
-        _join_lists(headers, [_known[encoded] for encoded in listed])
+        _join_lists(headers, [_known[each] for each in listed])
+    else:
+        _forms.learn(encoded, listed)
     return headers
+
+
+def listed_headers(encoded: bytes) -> list[HeaderValue]:
+    """Each header of a map as it was sent, repeated ones too.
+
+    Raises:
+        StreamFailure: a header cannot be decoded.
+    """
+    return [decode(HeaderValue, each) for each in decode(HeaderMap, encoded).headers]
+
+
+def header_map(headers: Iterable[tuple[str, bytes]]) -> bytes:
+    """A map as Envoy would send it, for those who ask in its place."""
+    return HeaderMap(
+        headers=[HeaderValue(key=name, raw_value=value).SerializeToString() for name, value in headers]
+    ).SerializeToString()
 
 
 def _join_lists(headers: HeaderDict, pairs: list[tuple[str, str]]) -> None:

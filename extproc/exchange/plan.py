@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from extproc.costs import CostFormula, CostScope
 from extproc.endpoints.base import Operation
+from extproc.exchange.header_changes import ChangeKey, HeaderChange
 from extproc.exchange.replies import EncodedMetadata, MetadataForm
 from extproc.runtime import Runtime, RuntimeBackend
 
@@ -24,6 +25,9 @@ PROVIDERS: Final = {
     "Cohere": "cohere",
     "": "unknown",
 }
+
+# The length of a body travels as metadata: Envoy drops the header when a headers reply carries a body (contract 3.1).
+CONTENT_LENGTH: Final = "content_length"
 
 # Clients choose models, and backends what they call them: what is long is not kept, and when so many were met, all are
 # forgotten.
@@ -46,7 +50,10 @@ class AttemptPlan(Struct, kw_only=True, eq=False):
         formula: what usage costs.
         names: model, backend and route, for access logs (contract 3.16). They are written before the backend is asked,
             and with an error: the line of a request that came to nothing needs them most (BR-114).
+        changes: what first attempts do to their headers; see ``keep``.
         introduction: what is said beside them when an attempt begins (contract 3.14).
+        sized: both and the length of the body; see ``CONTENT_LENGTH``.
+        unsized: both of them alone.
     """
 
     operation: Operation
@@ -60,18 +67,42 @@ class AttemptPlan(Struct, kw_only=True, eq=False):
     formula: CostFormula
     names: Mapping[str, str]
     introduction: Mapping[str, str]
-    _forms: dict[tuple[int | str, ...], MetadataForm] = field(default_factory=dict)
+    sized: MetadataForm
+    unsized: EncodedMetadata
+    changes: dict[ChangeKey, HeaderChange] = field(default_factory=dict)
+    _reports: dict[tuple[str, ...], MetadataForm] = field(default_factory=dict)
 
-    def metadata(self, texts: Mapping[str, str], numbers: Mapping[str, float]) -> EncodedMetadata:
-        """The names, a few texts that recur, and numbers."""
-        key: tuple[int | str, ...] = (len(texts), *texts, *texts.values(), *numbers)
-        form = self._forms.get(key)
+    def keep(self, key: ChangeKey, change: HeaderChange) -> None:
+        """Keep what a first attempt does to its headers, if others will do the same."""
+        auth = self.backend.auth
+        if auth is not None and not auth.constant:
+            return
+        if len(key.path) + len(key.accept_encoding) + sum(len(value) for _, value in key.sets) < _LONG:
+            if len(self.changes) >= _MOST_FORMS:
+                self.changes.clear()
+            self.changes[key] = change
+
+    def report(self, model: str, failure: str, numbers: Mapping[str, float]) -> EncodedMetadata:
+        """What is said at the end of an attempt, and before: the names, and costs and times so far (contract 3.16).
+
+        Args:
+            model: the one that has answered, or empty.
+            failure: the error that the client has been told of, or empty.
+            numbers: the costs and times; what is called as one of the texts is left out.
+        """
+        key = (model, failure, *numbers)
+        form = self._reports.get(key)
         if form is None:
-            form = MetadataForm({**self.names, **texts}, numbers)
-            if sum(map(len, texts.values())) < _LONG:
-                if len(self._forms) >= _MOST_FORMS:
-                    self._forms.clear()
-                self._forms[key] = form
+            texts = {**self.names}
+            if model:
+                texts["response_model"] = model
+            if failure:
+                texts["response_error"] = failure
+            form = MetadataForm(texts, numbers)
+            if len(model) + len(failure) < _LONG:
+                if len(self._reports) >= _MOST_FORMS:
+                    self._reports.clear()
+                self._reports[key] = form
         return form.fill(numbers)
 
 
@@ -89,6 +120,8 @@ def plan_for(
     key = (backend.name, model, original_model, route, operation, stream)
     plan: AttemptPlan | None = runtime.derived.get(key)
     if plan is None:
+        names = _names(backend, model, route)
+        introduction = {"backend_name": backend.name} if backend.name else {}
         plan = AttemptPlan(
             operation=operation,
             original_model=original_model,
@@ -101,8 +134,10 @@ def plan_for(
             formula=runtime.costs.of(
                 CostScope(model=model, backend=backend.name, short_backend=backend.short_name, route=route)
             ),
-            names=_names(backend, model, route),
-            introduction={"backend_name": backend.name} if backend.name else {},
+            names=names,
+            introduction=introduction,
+            sized=MetadataForm({**names, **introduction}, (CONTENT_LENGTH,)),
+            unsized=MetadataForm({**names, **introduction}, ()).fill({}),
         )
         if len(model) + len(original_model) < _LONG:
             if len(runtime.derived) >= _MOST_PLANS:

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
+from msgspec import Struct
+
 from extproc.errors import ClientError
 from extproc.exchange import names
 
@@ -23,6 +25,9 @@ Metadata = Mapping[str, str | float]
 
 EncodedMetadata = bytes
 """The same as it goes over the wire; see ``MetadataForm``."""
+
+EncodedMutation = bytes
+"""Headers to set and to remove, as they go over the wire; see ``MutationForm``."""
 
 # protobuf encoding: a field is its number and type, then for text, bytes and messages ("len") the size and the content.
 # ProcessingResponse: the member of the reply that answers each member of a request.
@@ -49,17 +54,43 @@ _NUMBER: Final = b"\x11" + _HOLE
 _OVERWRITE: Final = b"\x18\x02"
 
 
-class Reply:
+class Reply(Struct, frozen=True, gc=False):
     """A message to Envoy."""
 
-    __slots__ = ("_data",)
+    encoded: bytes
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
+    # It may carry credentials and what people have said.
+    __repr__ = object.__repr__
 
     def SerializeToString(self) -> bytes:  # noqa: N802 - named as on messages of the wire library
         """The message as it goes over the wire."""
-        return self._data
+        return self.encoded
+
+
+class MutationForm:
+    """A header mutation that is the same each time but for the value of one header, so that it is encoded once.
+
+    Args:
+        sets: headers to set, in order.
+        removes: names of headers to remove.
+        varying: the name of that header, as it is among ``sets``; empty where all is the same.
+    """
+
+    __slots__ = ("_after", "_before", "_varying")
+
+    def __init__(self, sets: Iterable[tuple[str, str]], removes: Iterable[str], varying: str = "") -> None:
+        listed = list(sets)
+        names = [name for name, _ in listed]
+        place = names.index(varying) if varying else len(listed)
+        self._varying = varying
+        self._before = _mutation(listed[:place], () if varying else removes)
+        self._after = _mutation(listed[place + 1 :], removes) if varying else b""
+
+    def fill(self, value: str) -> EncodedMutation:
+        """Put that header's value in place, where there is one."""
+        if not self._varying:
+            return self._before
+        return self._before + _known_header(self._varying, value) + self._after
 
 
 class MetadataForm:
@@ -82,6 +113,9 @@ class MetadataForm:
         """Put values in place; ``numbers`` has the names that the form was made with, in the same order."""
         if self._hidden:
             numbers = {name: number for name, number in numbers.items() if name not in self._hidden}
+        if len(numbers) == 1:
+            # Most have one; the general way takes twice as long.
+            return self._encoded % _DOUBLE(*numbers.values())
         return self._encoded % tuple(map(_DOUBLE, numbers.values()))
 
 
@@ -98,6 +132,7 @@ def common(
     *,
     sets: Iterable[tuple[str, str]] = (),
     removes: Iterable[str] = (),
+    mutation: EncodedMutation = b"",
     body: bytes | None = None,
     replace: bool = False,
     clear_route_cache: bool = False,
@@ -110,6 +145,7 @@ def common(
         kind: the member of the request.
         sets: headers to set, in order.
         removes: names of headers to remove.
+        mutation: both of these, encoded, in their place.
         body: what takes the place of the body; ``None`` leaves it.
         replace: ext_proc: CONTINUE_AND_REPLACE, the body comes with the headers and is not asked for.
         clear_route_cache: have Envoy choose the route again.
@@ -117,7 +153,9 @@ def common(
         metadata: values for our namespace of the dynamic metadata.
     """
     before = _REPLACE if replace else b""
-    if (sets or removes) and (mutation := _mutation(sets, removes)):
+    if sets or removes:
+        mutation = _mutation(sets, removes)
+    if mutation:
         before += b"\x12" + _size[len(mutation)] + mutation
     content = b""
     if body is not None:

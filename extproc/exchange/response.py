@@ -14,7 +14,8 @@ import structlog
 
 from extproc.errors import StreamFailure, UnreadableAnswer
 from extproc.exchange import replies
-from extproc.exchange.attempt import Attempt, Outcome
+from extproc.exchange.accounts import Outcome
+from extproc.exchange.attempt import Attempt
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.headers import HeaderDict
 from extproc.exchange.replies import EncodedMetadata, Metadata, Reply
@@ -38,6 +39,11 @@ class ResponseExchange:
         streamed: the body comes piece by piece, and the client has the headers already.
     """
 
+    __slots__ = (
+        *("_attempt", "_complete", "_context", "_decoder", "_ended", "_failure", "_headers", "_held", "_readable"),
+        *("_span", "_status", "_successful", "_told", "streamed"),
+    )
+
     def __init__(
         self,
         context: ExchangeContext,
@@ -52,7 +58,7 @@ class ResponseExchange:
         self._span = span
         self._headers = headers
         self._status = headers.get(":status", "")
-        self._successful = len(self._status) == 3 and self._status.startswith("2")
+        self._successful = len(self._status) == 3 and self._status[0] == "2"
         attempt.headers_came(status_code(self._status))
         self._decoder: Decoder | None = None
         # Whether the body can be read; if not, it passes untouched and unmetered.
@@ -124,7 +130,7 @@ class ResponseExchange:
     def body(self, piece: bytes, *, end_of_stream: bool) -> Reply:
         if self._told:
             return replies.common("response_body", body=b"")
-        if self._ended or self._attempt.finished:
+        if self._ended or self._attempt.outcome is not None:
             return replies.neutral("response_body")
         # A buffered body is one message, without `end_of_stream` when trailers follow it.
         whole = end_of_stream or not self.streamed
@@ -281,7 +287,7 @@ class ResponseExchange:
 
     def close(self) -> None:
         """The stream is over. Without an end of the body, either trailers came or the client went away."""
-        if self._attempt.finished:
+        if self._attempt.outcome is not None:
             return
         if self._successful and self._readable and not self._ended:
             self._read_to_the_end(left=True)
@@ -310,14 +316,7 @@ class ResponseExchange:
     def _metadata(self) -> EncodedMetadata | None:
         """Costs, and what access logs want to know beside them (contract 3.16)."""
         attempt = self._attempt
-        if not attempt.plan.metered:
-            return None
-        texts = {}
-        if attempt.response_model:
-            texts["response_model"] = attempt.response_model
-        if self._failure:
-            texts["response_error"] = self._failure
-        return attempt.report(texts)
+        return attempt.report(self._failure) if attempt.plan.metered else None
 
 
 def _error_metadata(body: bytes) -> Metadata | None:

@@ -12,13 +12,14 @@ import structlog
 from extproc.endpoints.base import Endpoint, ParsedRequest
 from extproc.errors import BackendUnavailable, ClientError, MalformedRequest, RequestTooLarge
 from extproc.exchange import names, replies
-from extproc.exchange.attempt import Attempt, Outcome
+from extproc.exchange.accounts import Outcome
+from extproc.exchange.attempt import Attempt
 from extproc.exchange.context import ExchangeContext
-from extproc.exchange.headers import HeaderChanges, HeaderDict
+from extproc.exchange.header_changes import CONTENT_LENGTH, HeaderChange, HeaderChanges
+from extproc.exchange.headers import HeaderDict
 from extproc.exchange.replies import Metadata, Reply
 from extproc.exchange.response import ResponseExchange, status_code
 from extproc.runtime import Runtime
-from extproc.telemetry.redaction import is_sensitive_header
 from extproc.telemetry.tracing.base import Ending, Span, TracedRequest, Tracer
 from extproc.translate.observe import named_error
 from extproc.usage import NO_USAGE
@@ -49,7 +50,15 @@ class RouterExchange:
         path: the client's ``:path`` with its query.
         attempts: how many attempts have been bound to a backend.
         awaits_response: no response headers have come yet.
+        touched: lower-case names of the headers that attempts have set or removed so far: Envoy carries those changes
+            over into the next attempt.
     """
+
+    __slots__ = (
+        *("_attempt", "_context", "_headers", "_local_reply", "_original", "_pieces", "_received", "_refused"),
+        *("_request", "_request_mode", "_response", "_response_mode", "_span", "attempts", "awaits_response"),
+        *("endpoint", "internal_id", "path", "request_id", "runtime", "touched"),
+    )
 
     def __init__(
         self,
@@ -74,10 +83,9 @@ class RouterExchange:
         self._refused = False
         self.awaits_response = True
         self._attempt: Attempt | None = None
-        # The headers of the first attempt before we changed them, and the names that attempts have set or removed so
-        # far: Envoy carries those changes over into the next attempt.
+        # The headers of the first attempt before we changed them.
         self._original: HeaderDict = {}
-        self._touched: set[str] = set()
+        self.touched: frozenset[str] = frozenset()
         self._local_reply = False
         self._response: ResponseExchange | None = None
         self._span: Span | None = None
@@ -198,7 +206,7 @@ class RouterExchange:
     def _unattempted(self, status: int, by: Literal["processor", "envoy"]) -> None:
         """Account for an answer if no backend was asked, and if it is the first answer."""
         if self._attempt is None and not self._refused and not self._local_reply:
-            self._context.unattempted(
+            self._context.accounts.unattempted(
                 status,
                 by=by,
                 operation=self.endpoint.operation,
@@ -229,10 +237,11 @@ class RouterExchange:
             self._span.bound(attempt.plan.provider)
         self._local_reply = False
 
-    def keep_untraced(self, changes: HeaderChanges) -> None:
-        """Have no span quote a credential that is sent to a backend."""
+    def changed(self, change: HeaderChange) -> None:
+        """Take note of what an attempt does to its headers, and have no span quote a credential among it."""
+        self.touched = self.touched | change.names if self.touched else change.names
         if self._span is not None:
-            self._span.conceal(value for name, value in changes.sets.values() if is_sensitive_header(name))
+            self._span.conceal(change.secrets)
 
     def answered_locally(self, status: int) -> None:
         """The attempt is answered by us: that answer comes back through this stream and must pass as it is."""
@@ -261,7 +270,7 @@ class RouterExchange:
     def restored(self, received: HeaderDict) -> HeaderDict:
         """The headers of an attempt, with what former attempts changed put back to what it was before the first."""
         headers = dict(received)
-        if not self._touched:
+        if not self.touched:
             self._original = received
             return headers
         for name in self._changed():
@@ -273,16 +282,14 @@ class RouterExchange:
 
     def _changed(self) -> list[str]:
         """The names to put back. Envoy recomputes the length, and the path is set by every attempt."""
-        return sorted(name for name in self._touched if name != "content-length" and not is_protected(name))
+        return sorted(name for name in self.touched if name != CONTENT_LENGTH and not is_protected(name))
 
     def restore(self, changes: HeaderChanges) -> None:
         """Complete an attempt's changes so that Envoy, too, undoes those of former attempts (contract 3.12, 3.19).
 
         Only what we changed ourselves is put back: other filters' headers and the trace context are not ours.
         """
-        changed = self._changed() if self._touched else []
-        self._touched.update(changes.sets, changes.removes)
-        for name in changed:
+        for name in self._changed():
             if name in changes.sets or name in changes.removes:
                 continue
             if name in self._original:
@@ -301,7 +308,7 @@ class RouterExchange:
         self.awaits_response = False
         if self._span is not None:
             self._span.answered(status_code(headers.get(":status", "")))
-        if self._attempt is None or self._local_reply or self._attempt.finished:
+        if self._attempt is None or self._local_reply or self._attempt.outcome is not None:
             return replies.neutral("response_headers")
         self._response = ResponseExchange(self._context, self._attempt, headers, self._response_mode, self._span)
         return self._response.headers(end_of_stream=message.end_of_stream)
@@ -332,15 +339,14 @@ class RouterExchange:
         elif self._attempt is not None:
             # Every failure of a backend comes back as response headers; without them, the client has left.
             self._attempt.fail(Outcome.CLIENT_CANCELLED)
-        self._end_span()
+        if self._span is not None:
+            self._end_span(self._span)
         if self._attempt is not None:
             self._attempt.release()
 
-    def _end_span(self) -> None:
+    def _end_span(self, span: Span) -> None:
         """Here and nowhere else, so that every span ends, and once (quirks Q37 and Q38)."""
-        span, attempt = self._span, self._attempt
-        if span is None:
-            return
+        attempt = self._attempt
         self._span = None
         if attempt is None or self._local_reply:
             span.end(NO_USAGE, "", "cancelled" if self.awaits_response else "complete")

@@ -12,6 +12,7 @@ import structlog
 from extproc.endpoints.openai import client_error_body
 from extproc.errors import BackendUnavailable, ClientError, InternalFault, StreamFailure
 from extproc.exchange import debug, names, replies
+from extproc.exchange.accounts import Accounts
 from extproc.exchange.attributes import UnmatchedAttempt, read_target
 from extproc.exchange.context import ExchangeContext, ExchangeOptions, new_id
 from extproc.exchange.decode import decode
@@ -21,10 +22,10 @@ from extproc.exchange.owners import ForeignAttempt, Owner
 from extproc.exchange.registry import Registry
 from extproc.exchange.replies import Reply
 from extproc.exchange.router import BodyModes, RouterExchange
-from extproc.exchange.upstream import UpstreamExchange
+from extproc.exchange.upstream import attempt_headers
 from extproc.runtime import Runtime
 from extproc.telemetry.ledger import Ledger
-from extproc.telemetry.metrics import Metrics
+from extproc.telemetry.metrics import Metrics, StreamSeries
 from extproc.telemetry.tracing.base import Tracer
 from protos.ext_proc_pb2 import FULL_DUPLEX_STREAMED, GRPC, ProcessingRequest, ProtocolConfiguration
 
@@ -59,10 +60,12 @@ class Processor:
         if ledger is not None:
             ledger.backlog = metrics.backlog
         self._registry = Registry()
+        # What does not say whether it is a request or an attempt counts as the former.
+        self._series = metrics.streams(ROUTER)
         self._context = ExchangeContext(
             metrics=metrics,
             options=options or ExchangeOptions(),
-            ledger=ledger,
+            accounts=Accounts(metrics, ledger, now),
             tracer=tracer,
             clock=clock,
             now=now,
@@ -90,7 +93,7 @@ class Processor:
         return self._registry.awaiting_response()
 
     def open(self) -> Stream:
-        return Stream(self._context, self._registry)
+        return Stream(self._context, self._registry, self._series)
 
     def close(self) -> None:
         """Take no further client requests.
@@ -108,15 +111,16 @@ class Stream:
         end: set together with a reply after which the gRPC stream must end with this status.
     """
 
-    def __init__(self, context: ExchangeContext, registry: Registry) -> None:
+    __slots__ = ("_closed", "_context", "_level", "_registry", "_router", "_series", "_upstream_of", "end")
+
+    def __init__(self, context: ExchangeContext, registry: Registry, series: StreamSeries) -> None:
         self.end: StreamFailure | None = None
         self._context = context
         self._registry = registry
         self._router: RouterExchange | None = None
         self._upstream_of: RouterExchange | None = None
         self._level = ""
-        # What does not say whether it is a request or an attempt counts as the former.
-        self._messages = context.metrics.messages(ROUTER)
+        self._series = series
         self._closed = False
 
     def feed(self, request: ProcessingRequest) -> Reply | None:
@@ -129,8 +133,8 @@ class Stream:
         context = self._context
         started = context.clock()
         kind = request.WhichOneof("request")
-        handler = _HANDLERS.get(kind or "")
-        if kind is None or handler is None:
+        handler = _HANDLERS.get(kind)
+        if handler is None:
             raise StreamFailure(StreamFailure.UNKNOWN, "error processing request message: unknown request type: none")
         try:
             reply = handler(self, request)
@@ -142,7 +146,7 @@ class Stream:
             reply = self._fault(kind, error, request)
         if context.options.debug:
             self._debug(request, kind, reply)
-        self._messages[kind].observe(context.clock() - started)
+        self._series.messages[kind].observe(context.clock() - started)
         return None if request.observability_mode else reply
 
     def close(self) -> None:
@@ -151,7 +155,7 @@ class Stream:
             return
         self._closed = True
         if self._level:
-            self._context.metrics.stream_closed(self._level)
+            self._series.open.value -= 1
         if self._router is not None:
             self._registry.remove(self._router)
             try:
@@ -180,7 +184,7 @@ class Stream:
     def _request_headers(self, request: ProcessingRequest) -> Reply:
         if self._level:
             return replies.neutral("request_headers")
-        headers = read_headers(request.request_headers)
+        headers = read_headers(request.request_headers.headers)
         internal_id = headers.get(names.INTERNAL_REQUEST_ID, "")
         owner = self._registry.find(internal_id)
         foreign = self._foreign(internal_id) if owner is None else None
@@ -204,9 +208,8 @@ class Stream:
 
     def _open(self, level: str) -> None:
         self._level = level
-        metrics = self._context.metrics
-        metrics.stream_opened(level)
-        self._messages = metrics.messages(level)
+        self._series = self._context.metrics.streams(level)
+        self._series.open.value += 1
 
     def _router_headers(self, request: ProcessingRequest, headers: HeaderDict) -> Reply:
         context = self._context
@@ -233,7 +236,7 @@ class Stream:
 
     def _unknown_path(self, path: str) -> Reply:
         text = f"unsupported path: {path}"
-        self._context.unattempted(404, by="processor")
+        self._context.accounts.unattempted(404, by="processor")
         self.end = StreamFailure(StreamFailure.NOT_FOUND, text)
         return replies.immediate(404, text.encode(), content_type=None, grpc_status=StreamFailure.NOT_FOUND)
 
@@ -253,7 +256,7 @@ class Stream:
             )
         self._upstream_of = owner
         target = read_target(attributes, headers)
-        return UpstreamExchange(self._context, owner).request_headers(request, headers, target)
+        return attempt_headers(self._context, owner, request, headers, target)
 
     # The other phases
 
@@ -266,7 +269,7 @@ class Stream:
         if self._router is None:
             return replies.neutral("response_headers")
         message = request.response_headers
-        return self._router.response_headers(message, read_headers(message))
+        return self._router.response_headers(message, read_headers(message.headers))
 
     def _response_body(self, request: ProcessingRequest) -> Reply:
         if self._router is None:
@@ -294,7 +297,7 @@ class Stream:
         elif owner is not None:
             owner.answered_locally(error.status)
         else:
-            self._context.unattempted(error.status, by="processor")
+            self._context.accounts.unattempted(error.status, by="processor")
         _log.info("request refused", status=error.status, reason=str(error), **_whose(owner, request))
         return replies.client_error(error, body, owner.failure(body) if owner else None)
 
@@ -321,7 +324,7 @@ def _whose(owner: RouterExchange | None, request: ProcessingRequest) -> dict[str
         return owner.log_fields()
     if not request.HasField("request_headers"):
         return {"request_id": ""}
-    return {"request_id": read_headers(request.request_headers).get(names.REQUEST_ID, "")}
+    return {"request_id": read_headers(request.request_headers.headers).get(names.REQUEST_ID, "")}
 
 
 @lru_cache(maxsize=64)
@@ -336,7 +339,7 @@ def _body_modes(encoded: bytes) -> BodyModes:
     return config.request_body_mode, config.response_body_mode
 
 
-_HANDLERS: dict[str, Callable[[Stream, ProcessingRequest], Reply]] = {
+_HANDLERS: dict[str | None, Callable[[Stream, ProcessingRequest], Reply]] = {
     "request_headers": Stream._request_headers,  # noqa: SLF001 - the table of this class
     "request_body": Stream._request_body,  # noqa: SLF001
     "request_trailers": Stream._request_trailers,  # noqa: SLF001

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 import structlog
 from google.protobuf.struct_pb2 import Struct
@@ -16,7 +15,8 @@ from extproc.exchange.attempt import Attempt
 from extproc.exchange.attributes import AttemptTarget
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.decode import decode
-from extproc.exchange.headers import HeaderChanges, HeaderDict
+from extproc.exchange.header_changes import CONTENT_LENGTH, ChangeKey, HeaderChange, HeaderChanges
+from extproc.exchange.headers import HeaderDict
 from extproc.exchange.plan import plan_for
 from extproc.exchange.replies import Reply
 from extproc.exchange.router import RouterExchange
@@ -31,12 +31,6 @@ from protos.ext_proc_pb2 import Metadata, ProcessingRequest
 
 _log = structlog.get_logger(__name__)
 
-# The body's length travels as metadata: Envoy drops the header when a headers reply carries a body (contract 3.1).
-_CONTENT_LENGTH = "content_length"
-
-
-# Clients send few different values; what a stranger makes up is forgotten again.
-_acceptable = lru_cache(maxsize=256)(encoding.acceptable)
 
 _UNKNOWN = "it is in no filter config"
 
@@ -58,139 +52,168 @@ def _metadata(encoded: bytes) -> Mapping[str, Struct]:
     return decode(Metadata, encoded).filter_metadata if encoded else {}
 
 
-class UpstreamExchange:
-    """Answers the request headers of one attempt, on behalf of the request that ``router`` knows."""
+def attempt_headers(
+    context: ExchangeContext,
+    router: RouterExchange,
+    message: ProcessingRequest,
+    received: HeaderDict,
+    chosen: AttemptTarget,
+) -> Reply:
+    """Answer the request headers of an attempt, on behalf of the request that ``router`` knows: with its request.
 
-    def __init__(self, context: ExchangeContext, router: RouterExchange) -> None:
-        self._context = context
-        self._router = router
+    Raises:
+        ClientError: the request cannot be sent.
+    """
+    started = context.clock()
+    runtime = router.runtime
+    backend = runtime.backends.get(chosen.backend)
+    if backend is None:
+        runtime, backend = _find_later(context, router, chosen.backend)
+    headers = router.restored(received)
+    headers.pop(names.UPSTREAM_HOST, None)
+    if chosen.host:
+        headers[names.UPSTREAM_HOST] = chosen.host
+    if backend.model_override:
+        headers[names.MODEL] = backend.model_override
+    request = router.parsed_request()
+    operation = router.endpoint.operation
+    plan = plan_for(
+        runtime,
+        backend,
+        operation=operation,
+        original_model=request.model,
+        model=headers.get(names.MODEL) or request.model,
+        route=chosen.route,
+        stream=request.stream,
+    )
+    attempt = Attempt(context, plan, headers=headers, request_id=router.request_id, started=started)
+    router.bind(attempt)
+    if backend.fault is not None:
+        raise _unusable(backend, backend.fault, router.request_id)
+    target = Target(
+        schema=backend.schema,
+        model_override=backend.model_override,
+        headers=headers,
+        now=context.now,
+        new_id=context.new_id,
+        default_max_tokens=context.options.default_max_tokens,
+        bedrock_betas=context.options.bedrock_betas,
+    )
+    attempt.translator = translator_for(operation, target, backend=backend.short_name)
+    reply = _request(router, message, attempt, request)
+    attempt.prepared = context.clock() - started
+    return reply
 
-    def request_headers(self, message: ProcessingRequest, received: HeaderDict, chosen: AttemptTarget) -> Reply:
-        """Bind the attempt to its backend and give its request.
 
-        Raises:
-            ClientError: the request cannot be sent.
-        """
-        started = self._context.clock()
-        router = self._router
-        runtime, backend = self._find(chosen.backend)
-        headers = router.restored(received)
-        headers.pop(names.UPSTREAM_HOST, None)
-        if chosen.host:
-            headers[names.UPSTREAM_HOST] = chosen.host
-        if backend.model_override:
-            headers[names.MODEL] = backend.model_override
-        request = router.parsed_request()
-        operation = router.endpoint.operation
-        plan = plan_for(
-            runtime,
-            backend,
-            operation=operation,
-            original_model=request.model,
-            model=headers.get(names.MODEL) or request.model,
-            route=chosen.route,
-            stream=request.stream,
-        )
-        attempt = Attempt(self._context, plan, headers=headers, request_id=router.request_id, started=started)
-        router.bind(attempt)
-        self._check(backend)
-        target = Target(
-            schema=backend.schema,
-            model_override=backend.model_override,
-            headers=headers,
-            now=self._context.now,
-            new_id=self._context.new_id,
-            default_max_tokens=self._context.options.default_max_tokens,
-            bedrock_betas=self._context.options.bedrock_betas,
-        )
-        attempt.translator = translator_for(operation, target, backend=backend.short_name)
-        reply = self._request(message, attempt, request)
-        attempt.prepared = self._context.clock() - started
-        return reply
+def _find_later(context: ExchangeContext, router: RouterExchange, name: str) -> tuple[Runtime, RuntimeBackend]:
+    """A backend that is not in the config that the request started with: in the live one, or nowhere.
 
-    def _find(self, name: str) -> tuple[Runtime, RuntimeBackend]:
-        """The backend, from the config that the request started with, else from the live one.
+    Envoy may learn of a route before, and forget it after, this process does; a request in flight keeps its backend
+    through a reload either way.
+    """
+    live = context.runtime
+    if live is not None and (backend := live.backends.get(name)) is not None:
+        return live, backend
+    return router.runtime, _unknown(name)
 
-        Envoy may learn of a route before, and forget it after, this process does; a request in flight keeps its
-        backend through a reload either way.
-        """
-        for runtime in (self._router.runtime, self._context.runtime):
-            if runtime is not None and (backend := runtime.backends.get(name)) is not None:
-                return runtime, backend
-        return self._router.runtime, _unknown(name)
 
-    def _check(self, backend: RuntimeBackend) -> None:
-        """Refuse a backend that cannot be used; only when the attempt is bound, so that it is accounted for."""
-        if backend.fault is None:
-            return
-        request_id = self._router.request_id
-        if backend.fault is _UNKNOWN:
-            _log.error("unknown backend", backend=backend.name, request_id=request_id)
-            raise BackendUnavailable(f"unknown backend: {backend.short_name}")
-        _log.error("backend is disabled", backend=backend.name, fault=backend.fault, request_id=request_id)
-        raise BackendUnavailable(f"backend {backend.short_name} is disabled by a fault in its configuration")
+def _unusable(backend: RuntimeBackend, fault: str, request_id: str) -> BackendUnavailable:
+    """Why a backend cannot be used; asked only when the attempt is bound, so that it is accounted for."""
+    if fault is _UNKNOWN:
+        _log.error("unknown backend", backend=backend.name, request_id=request_id)
+        return BackendUnavailable(f"unknown backend: {backend.short_name}")
+    _log.error("backend is disabled", backend=backend.name, fault=fault, request_id=request_id)
+    return BackendUnavailable(f"backend {backend.short_name} is disabled by a fault in its configuration")
 
-    def _request(self, message: ProcessingRequest, attempt: Attempt, request: ParsedRequest) -> Reply:
-        backend, headers = attempt.plan.backend, attempt.headers
-        force = self._router.attempts > 1 or request.rewritten
-        _, _, query = self._router.path.partition("?")
-        translated = attempt.translator.request(request, query=query, force=force)
-        # A form has no members that a mutation could name.
-        mutation = None if request.content_type else backend.body
-        replace = translated.body is not None or force or mutation is not None
-        body = request.body if translated.body is None else translated.body
-        if mutation is not None:
-            body = mutation.apply(body)
 
-        # A path for Google's APIs is relative: it is completed when the request is authenticated, where it is at all.
-        changes = HeaderChanges()
-        changes.set(":path", "/" + translated.path.removeprefix("/"))
-        if replace:
-            changes.set("content-length", str(len(body)))
-        for name, value in translated.headers:
-            changes.set(name, value)
-        changes.removes += [name for name in translated.removes if name in headers]
-        # Ask the backend only for codings that can be decoded here, or its usage could not be read.
-        accepted = _acceptable(headers.get("accept-encoding", ""))
-        if accepted is not None:
-            changes.set("accept-encoding", accepted)
-        if backend.headers.remove:
-            changes.removes += backend.headers.removals(headers)
-        for name, value in backend.headers.set:
-            changes.set(name, value)
-        for name, value in changes.sets.values():
-            if not is_sensitive_header(name):
-                headers[name] = value
-        self._authenticate(message, attempt, body, changes)
-        self._router.restore(changes)
-        changes.removes.append(names.UPSTREAM_HOST)
-        return self._reply(attempt, changes, body, replace=replace)
+def _request(router: RouterExchange, message: ProcessingRequest, attempt: Attempt, request: ParsedRequest) -> Reply:
+    plan, headers = attempt.plan, attempt.headers
+    backend = plan.backend
+    force = router.attempts > 1 or request.rewritten
+    _, _, query = router.path.partition("?")
+    translated = attempt.translator.request(request, query=query, force=force)
+    # A form has no members that a mutation could name.
+    mutation = None if request.content_type else backend.body
+    replace = translated.body is not None or force or mutation is not None
+    body = request.body if translated.body is None else translated.body
+    if mutation is not None:
+        body = mutation.apply(body)
+    key = ChangeKey(
+        translated.path,
+        translated.headers,
+        _present(translated.removes, headers) if translated.removes else (),
+        _present(backend.headers.remove, headers) if backend.headers.remove else (),
+        () if headers.keys().isdisjoint(backend.strips) else _present(backend.strips, headers),
+        headers.get("accept-encoding", ""),
+        replace,
+    )
+    length = str(len(body))
+    # A later attempt has to undo what former ones have changed as well.
+    change = None if router.touched else plan.changes.get(key)
+    if change is None:
+        change = _change(router, message, attempt, key, body)
+    else:
+        change.show(headers, length)
+    router.changed(change)
+    # Also for a body that goes on as it came, if it came in chunks: providers refuse these.
+    sized = replace or CONTENT_LENGTH not in headers
+    return replies.common(
+        "request_headers",
+        mutation=change.encoded(length),
+        body=body if replace else None,
+        replace=replace,
+        metadata=attempt.introduced(len(body) if sized else None),
+    )
 
-    def _authenticate(self, message: ProcessingRequest, attempt: Attempt, body: bytes, changes: HeaderChanges) -> None:
-        backend, headers = attempt.plan.backend, attempt.headers
-        if backend.auth is not None:
-            call = UpstreamCall(
-                headers=headers,
-                body=body,
-                metadata=_metadata(message.metadata_context),
-                now=self._context.now(),
-            )
-            # What is injected here is in no map that logs or metrics look into.
-            for name, value in backend.auth.authenticate(call):
-                changes.set(name, value)
-            self._router.keep_untraced(changes)
-        for name in backend.strips:
-            if name in headers and name not in changes.sets and name not in changes.removes:
-                changes.removes.append(name)
 
-    def _reply(self, attempt: Attempt, changes: HeaderChanges, body: bytes, *, replace: bool) -> Reply:
-        # Also for a body that goes on as it came, if it came in chunks: providers refuse these.
-        sized = replace or "content-length" not in attempt.headers
-        return replies.common(
-            "request_headers",
-            sets=changes.sets.values(),
-            removes=changes.removes,
-            body=body if replace else None,
-            replace=replace,
-            metadata=attempt.introduced({_CONTENT_LENGTH: len(body)} if sized else {}),
-        )
+def _present(listed: tuple[str, ...], headers: HeaderDict) -> tuple[str, ...]:
+    return tuple([name for name in listed if name in headers])
+
+
+def _change(
+    router: RouterExchange, message: ProcessingRequest, attempt: Attempt, key: ChangeKey, body: bytes
+) -> HeaderChange:
+    """Work out the changes of an attempt; those of a first one are kept where they will be the same again."""
+    plan, headers = attempt.plan, attempt.headers
+    # A path for Google's APIs is relative: it is completed when the request is authenticated, where it is at all.
+    changes = HeaderChanges()
+    changes.set(":path", "/" + key.path.removeprefix("/"))
+    if key.replaces:
+        changes.set_length(str(len(body)))
+    for name, value in key.sets:
+        changes.set(name, value)
+    changes.removes += key.removes
+    # Ask the backend only for codings that can be decoded here, or its usage could not be read.
+    accepted = encoding.acceptable(key.accept_encoding)
+    if accepted is not None:
+        changes.set("accept-encoding", accepted)
+    changes.removes += key.configured_removes
+    for name, value in plan.backend.headers.set:
+        changes.set(name, value)
+    shown = {name: value for name, value in changes.sets.values() if not is_sensitive_header(name)}
+    headers.update(shown)
+    _authenticate(message, attempt, body, changes)
+    for name in key.strips:
+        if name not in changes.sets and name not in changes.removes:
+            changes.removes.append(name)
+    first = not router.touched
+    router.restore(changes)
+    change = HeaderChange(changes, shown, also_removes=names.UPSTREAM_HOST)
+    if first:
+        plan.keep(key, change)
+    return change
+
+
+def _authenticate(message: ProcessingRequest, attempt: Attempt, body: bytes, changes: HeaderChanges) -> None:
+    auth = attempt.plan.backend.auth
+    if auth is None:
+        return
+    call = UpstreamCall(
+        headers=attempt.headers,
+        body=body,
+        metadata=_metadata(message.metadata_context),
+        now=attempt.context.now(),
+    )
+    # What is injected here is in no map that logs or metrics look into.
+    for name, value in auth.authenticate(call):
+        changes.set(name, value)

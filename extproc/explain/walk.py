@@ -17,6 +17,7 @@ from extproc.auth.sources import Cells
 from extproc.costs import CostScope
 from extproc.errors import BackendFault
 from extproc.exchange import names
+from extproc.exchange.headers import header_map
 from extproc.exchange.stream import Processor, Stream
 from extproc.explain.request import ExplainedRequest
 from extproc.runtime import Runtime, build_runtime
@@ -27,7 +28,7 @@ from filter_config.cel import CELError
 from filter_config.model import Config
 from filter_config.sources.model import Backend, Gateway, Listener
 from filter_config.sources.routing import Entry, admits, domain, holds, precedence
-from protos.ext_proc_pb2 import HeaderValue, ProcessingRequest, ProcessingResponse
+from protos.ext_proc_pb2 import ProcessingRequest, ProcessingResponse
 
 Headers = list[tuple[str, str]]
 
@@ -247,9 +248,7 @@ def _offline(runtime: Runtime) -> tuple[Runtime, dict[str, str]]:
 
 def _headers_message(headers: Mapping[str, str], attributes: Struct | None = None) -> ProcessingRequest:
     message = ProcessingRequest()
-    for name, value in headers.items():
-        header = HeaderValue(key=name, raw_value=value.encode())
-        message.request_headers.headers.headers.append(header.SerializeToString())
+    message.request_headers.headers = header_map((name, value.encode()) for name, value in headers.items())
     if attributes is not None:
         message.attributes[names.ATTRIBUTES] = attributes.SerializeToString()
     return message

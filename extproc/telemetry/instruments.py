@@ -59,6 +59,12 @@ class Distribution:
         if len(new) == _BATCH:
             self._sort_in()
 
+    def extend(self, values: Iterable[float]) -> None:
+        """Observe several values."""
+        self._new.extend(values)
+        if len(self._new) >= _BATCH:
+            self._sort_in()
+
     def add(self, counts: Iterable[int], total: float) -> None:
         """Add what another series of the same buckets has."""
         self._counts = [own + other for own, other in zip(self._counts, counts, strict=True)]

@@ -7,13 +7,14 @@ keys in a slot, the length of names. Slots add up: several processes hand theirs
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from extproc.telemetry.backlog import Backlog
+from extproc.telemetry.metrics import TokenCounts
 
 SLOT_SECONDS: Final = 15
 SLOTS: Final = 240
@@ -34,6 +35,22 @@ Key: TypeAlias = tuple[str, str, str]
 Distribution: TypeAlias = dict[int, int]
 """Number of a step to how many values fell into it; steps grow by a twelfth, so a percentile is right within 5 %."""
 
+
+class _Ended(Protocol):
+    """What ``Ledger.record_alike`` reads of each: the values that ``Entry`` has under these or like names."""
+
+    @property
+    def ended_at(self) -> float: ...
+    @property
+    def elapsed(self) -> float: ...
+    @property
+    def first_byte(self) -> float | None: ...
+    @property
+    def usage(self) -> TokenCounts: ...
+    def charged(self) -> Mapping[str, int]: ...
+
+
+_EndedT = TypeVar("_EndedT", bound=_Ended)
 _Name = TypeVar("_Name", str, int)
 
 _OTHERS: Final[Key] = (OTHER, OTHER, OTHER)
@@ -54,7 +71,7 @@ class Entry(Struct, frozen=True, array_like=True):
         backend: its short name.
         route: its name, or empty.
         operation: ``gen_ai.operation.name``.
-        outcome: how it ended, a value of ``exchange.attempt.Outcome``.
+        outcome: how it ended, a value of ``exchange.accounts.Outcome``.
         status: HTTP status of the backend, or of who answered in its place; 0 without an answer.
         seconds: how long it took.
         prepared: seconds until its request was ready for the backend; None if it never was.
@@ -114,24 +131,39 @@ class Tally(Struct, array_like=True):
     output: int = 0
     reasoning: int = 0
 
-    def add(self, entry: Entry) -> None:
-        """Count one entry."""
-        self.input += entry.input
-        self.output += entry.output
-        if entry.cached or entry.reasoning:
-            self.cached += entry.cached
-            self.reasoning += entry.reasoning
-        if entry.costs:
-            add_costs(self.costs, entry.costs)
-        outcome = entry.outcome
+    def count(
+        self,
+        outcome: str,
+        *,
+        seconds: Sequence[float],
+        first_token: Iterable[float],
+        tokens: tuple[int, int, int, int],
+        costs: Iterable[Mapping[str, int]],
+    ) -> None:
+        """Count what has ended in the same way.
+
+        Args:
+            outcome: in which.
+            seconds: how long each took.
+            first_token: when the first pieces came of those that were streamed.
+            tokens: the sums of input, cached, output and reasoning.
+            costs: those of each.
+        """
+        input_, cached, output, reasoning = tokens
+        self.input += input_
+        self.cached += cached
+        self.output += output
+        self.reasoning += reasoning
+        for each in costs:
+            if each:
+                add_costs(self.costs, each)
         if outcome != "success":
-            self.others[outcome] = self.others.get(outcome, 0) + 1
+            self.others[outcome] = self.others.get(outcome, 0) + len(seconds)
             return
-        latency, step = self.latency, bisect_left(_BOUNDS, entry.seconds)
-        latency[step] = latency.get(step, 0) + 1
-        if entry.streamed and entry.first_byte is not None:
-            first, step = self.first_token, bisect_left(_BOUNDS, entry.first_byte)
-            first[step] = first.get(step, 0) + 1
+        for distribution, values in ((self.latency, seconds), (self.first_token, first_token)):
+            for value in values:
+                step = bisect_left(_BOUNDS, value)
+                distribution[step] = distribution.get(step, 0) + 1
 
     def merge(self, other: Tally) -> None:
         """Add what another one has counted."""
@@ -218,16 +250,55 @@ class Ledger:
 
     def record(self, entry: Entry) -> None:
         """Count what has ended."""
-        if not self._since <= entry.at < self._until:
-            self._turn_to(int(entry.at) // SLOT_SECONDS)
-        slot = self._current
-        key = (entry.model, entry.backend, entry.route)
-        tally = slot.tallies.get(key)
-        if tally is None:
-            tally = slot.tally(key)
-        tally.add(entry)
+        slot = self._slot_at(entry.at)
+        slot.tally((entry.model, entry.backend, entry.route)).count(
+            entry.outcome,
+            seconds=(entry.seconds,),
+            first_token=(entry.first_byte,) if entry.streamed and entry.first_byte is not None else (),
+            tokens=(entry.input, entry.cached, entry.output, entry.reasoning),
+            costs=(entry.costs,),
+        )
         if entry.seconds >= slot.floor:
             slot.keep(entry)
+
+    def record_alike(
+        self,
+        key: Key,
+        outcome: str,
+        ended: Sequence[_EndedT],
+        entry: Callable[[_EndedT], Entry],
+        *,
+        streamed: bool,
+    ) -> None:
+        """Count what has ended in the same way and has the same names, without an entry for each.
+
+        Args:
+            key: the names.
+            outcome: how all have ended.
+            ended: each of these.
+            entry: makes an entry of one that is among the slowest.
+            streamed: the clients asked for streams.
+        """
+        numbers = [int(each.ended_at) // SLOT_SECONDS for each in ended]
+        for number in dict.fromkeys(numbers):
+            together = [each for each, its in zip(ended, numbers, strict=True) if its == number]
+            slot = self._slot_at(together[0].ended_at)
+            usages = [each.usage for each in together]
+            slot.tally(key).count(
+                outcome,
+                seconds=[each.elapsed for each in together],
+                first_token=[each.first_byte for each in together if each.first_byte is not None] if streamed else (),
+                tokens=(
+                    sum([usage.input or 0 for usage in usages]),
+                    sum([usage.cached_input or 0 for usage in usages]),
+                    sum([usage.output or 0 for usage in usages]),
+                    sum([usage.reasoning or 0 for usage in usages]),
+                ),
+                costs=[each.charged() for each in together],
+            )
+            for each in together:
+                if each.elapsed >= slot.floor:
+                    slot.keep(entry(each))
 
     def take(self) -> list[Slot]:
         """Everything that was recorded since the last time, which from now on is the caller's alone."""
@@ -251,9 +322,12 @@ class Ledger:
             if slot is not None:
                 yield slot
 
-    def _turn_to(self, number: int) -> None:
-        self._current = self._slot(number)
-        self._since, self._until = number * SLOT_SECONDS, (number + 1) * SLOT_SECONDS
+    def _slot_at(self, at: float) -> Slot:
+        if not self._since <= at < self._until:
+            number = int(at) // SLOT_SECONDS
+            self._current = self._slot(number)
+            self._since, self._until = number * SLOT_SECONDS, (number + 1) * SLOT_SECONDS
+        return self._current
 
     def _slot(self, number: int) -> Slot:
         slot = self._slots.get(number)

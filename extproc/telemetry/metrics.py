@@ -58,7 +58,7 @@ _token_counts: Final = attrgetter(*_TOKEN_TYPES)
 
 
 class TokenCounts(Protocol):
-    """What ``Metrics.tokens`` reads of a usage record; ``None`` is a count that nobody reported."""
+    """What is counted of a usage record; ``None`` is a count that nobody reported."""
 
     @property
     def input(self) -> int | None: ...
@@ -183,10 +183,9 @@ class Metrics:
         self._message_seconds = self._histogram(
             "extproc_message_seconds", "Time spent on one ext_proc message, by level and phase.", _MESSAGE_BUCKETS
         )
-        self._messages: dict[str, _MessageSeries] = {}
         self.registry.register(_MessageCount(self._message_seconds))
         self._streams = self._scalars("gauge", "extproc_streams", "ext_proc streams that are open.")
-        self._open: dict[str, Value] = {}
+        self._levels: dict[str, StreamSeries] = {}
         self._outcomes: dict[tuple[str, str], Value] = {}
         self._requests = self._scalars("counter", "extproc_attempts", "Attempts at a backend that ended, by outcome.")
         self._unattempted = self._scalars(
@@ -288,26 +287,28 @@ class Metrics:
         for name, series in snapshot.histograms.items():
             self._histograms[name].absorb(series)
 
-    def tokens(self, labels: AttemptLabels, usage: TokenCounts) -> None:
+    def tokens(self, labels: AttemptLabels, usages: Iterable[TokenCounts]) -> None:
         """Record each count that is set, a zero too."""
         attempt = self._attempt(labels)
-        for token_type, count in zip(_TOKEN_TYPES, _token_counts(usage), strict=True):
-            if count is None:
+        by_type = zip(*map(_token_counts, usages), strict=True)
+        for token_type, reported in zip(_TOKEN_TYPES, by_type, strict=False):
+            counts = [count for count in reported if count is not None]
+            if not counts:
                 continue
             series = attempt.tokens.get(token_type)
             if series is None:
                 attributes = attempt.attributes | {"gen_ai.token.type": token_type}
                 series = attempt.tokens[token_type] = self._tokens.series(_labels(attributes))
-            series.observe(count)
+            series.extend(counts)
 
-    def request_duration(self, labels: AttemptLabels, seconds: float, error_type: str | None = None) -> None:
-        """Record how long an attempt took; ``error_type`` is ``_OTHER`` for one that failed."""
+    def request_durations(self, labels: AttemptLabels, seconds: Iterable[float], error_type: str | None = None) -> None:
+        """Record how long attempts took; ``error_type`` is ``_OTHER`` for those that failed."""
         attempt = self._attempt(labels)
         series = attempt.durations.get(error_type)
         if series is None:
             attributes = attempt.attributes | ({"error.type": error_type} if error_type else {})
             series = attempt.durations[error_type] = self._durations.series(_labels(attributes))
-        series.observe(seconds)
+        series.extend(seconds)
 
     def time_to_first_token(self, labels: AttemptLabels, seconds: float) -> None:
         """Record the time to the first body message of a streamed answer."""
@@ -316,37 +317,27 @@ class Metrics:
             attempt.first_token = self._first_token.series(_labels(attempt.attributes))
         attempt.first_token.observe(seconds)
 
-    def time_per_output_token(self, labels: AttemptLabels, seconds: float) -> None:
-        """Record the mean time between the tokens of a streamed answer."""
+    def times_per_output_token(self, labels: AttemptLabels, seconds: Iterable[float]) -> None:
+        """Record the mean times between the tokens of streamed answers."""
         attempt = self._attempt(labels)
         if attempt.per_output_token is None:
             attempt.per_output_token = self._per_output_token.series(_labels(attempt.attributes))
-        attempt.per_output_token.observe(seconds)
+        attempt.per_output_token.extend(seconds)
 
-    def messages(self, level: str) -> Mapping[str, Distribution]:
-        """Where ext_proc messages of a level that were answered are recorded: their seconds, by phase."""
-        series = self._messages.get(level)
+    def streams(self, level: str) -> StreamSeries:
+        """What is recorded of the ext_proc streams of a level."""
+        series = self._levels.get(level)
         if series is None:
-            series = self._messages[level] = _MessageSeries(self._message_seconds, level)
+            opened = self._streams.series(level=level)
+            series = self._levels[level] = StreamSeries(opened, _MessageSeries(self._message_seconds, level))
         return series
 
-    def stream_opened(self, level: str) -> None:
-        """Count a stream in; ``stream_closed`` counts it out."""
-        series = self._open.get(level)
-        if series is None:
-            series = self._open[level] = self._streams.series(level=level)
-        series.value += 1
-
-    def stream_closed(self, level: str) -> None:
-        """Count a stream out."""
-        self._open[level].value -= 1
-
-    def outcome(self, operation: str, outcome: str) -> None:
-        """Count a request by how it ended: ``success``, ``client_cancelled`` and so on."""
+    def outcome(self, operation: str, outcome: str, count: int = 1) -> None:
+        """Count attempts by how they ended: ``success``, ``client_cancelled`` and so on."""
         series = self._outcomes.get((operation, outcome))
         if series is None:
             series = self._outcomes[operation, outcome] = self._requests.series(operation=operation, outcome=outcome)
-        series.value += 1
+        series.value += count
 
     def unattempted(self, operation: str, status: int, by: Literal["processor", "envoy"]) -> None:
         """Count a request that was answered with ``status`` before it became an attempt."""
@@ -456,6 +447,21 @@ class _Settled(Collector):
     def collect(self) -> Iterable[Metric]:
         self._backlog.settle()
         return ()
+
+
+class StreamSeries:
+    """What is recorded of the ext_proc streams of one level.
+
+    Attributes:
+        open: how many there are.
+        messages: the seconds of messages that were answered, by phase.
+    """
+
+    __slots__ = ("messages", "open")
+
+    def __init__(self, opened: Value, messages: Mapping[str, Distribution]) -> None:
+        self.open = opened
+        self.messages = messages
 
 
 class _MessageSeries(dict[str, Distribution]):

@@ -72,7 +72,7 @@ class Echo:
 
 
 def _is_event_stream(headers: HttpHeaders) -> bool:
-    return any(b"text/event-stream" in header for header in headers.headers.headers)
+    return b"text/event-stream" in headers.headers
 
 
 async def serve(transport: str, socket: str) -> None:

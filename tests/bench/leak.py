@@ -23,6 +23,7 @@ from pathlib import Path
 import grpc
 from grpc import aio
 
+from extproc.exchange.headers import header_map
 from protos import ext_proc_pb2 as pb
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -125,10 +126,8 @@ class Client:
 
 
 def requests() -> list[bytes]:
-    headers = pb.ProcessingRequest(request_headers=pb.HttpHeaders(headers=pb.HeaderMap()))
-    for name, value in ((":path", "/v1/chat/completions"), (":method", "POST"), ("x-request-id", "bench")):
-        header = pb.HeaderValue(key=name, raw_value=value.encode())
-        headers.request_headers.headers.headers.append(header.SerializeToString())
+    named = header_map([(":path", b"/v1/chat/completions"), (":method", b"POST"), ("x-request-id", b"bench")])
+    headers = pb.ProcessingRequest(request_headers=pb.HttpHeaders(headers=named))
     question = b'{"model":"m","stream":true,"messages":["' + b"x" * 200 + b'"]}'
     body = pb.ProcessingRequest(request_body=pb.HttpBody(body=question, end_of_stream=True))
     return [grpc_message(headers), grpc_message(body)]

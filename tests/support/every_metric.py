@@ -17,12 +17,12 @@ LABELS = AttemptLabels(
 
 def everything() -> Metrics:
     metrics = Metrics()
-    metrics.tokens(LABELS, TokenUsage(input=1))
-    metrics.request_duration(LABELS, 1, "_OTHER")
+    metrics.tokens(LABELS, [TokenUsage(input=1)])
+    metrics.request_durations(LABELS, [1], "_OTHER")
     metrics.time_to_first_token(LABELS, 1)
-    metrics.time_per_output_token(LABELS, 1)
-    metrics.messages("router")["request_headers"].observe(0.001)
-    metrics.stream_opened("router")
+    metrics.times_per_output_token(LABELS, [1])
+    metrics.streams("router").messages["request_headers"].observe(0.001)
+    metrics.streams("router").open.add()
     metrics.outcome("chat", "success")
     metrics.unattempted("chat", 400, "processor")
     metrics.unknown_encoding("x")

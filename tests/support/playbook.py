@@ -15,13 +15,13 @@ from google.protobuf.struct_pb2 import Struct
 
 from extproc.exchange import names
 from extproc.exchange.context import ExchangeOptions
+from extproc.exchange.headers import header_map
 from extproc.exchange.stream import Processor, Stream
 from extproc.runtime import build_runtime
 from extproc.telemetry.metrics import Metrics
 from extproc.telemetry.tracing.base import Tracer
 from filter_config.load import decode
 from protos.ext_proc_pb2 import (
-    HeaderValue,
     HttpHeaders,
     ProcessingRequest,
     ProcessingResponse,
@@ -53,9 +53,8 @@ def body_modes(request: int, response: int) -> bytes:
 
 
 def _fill(target: HttpHeaders, headers: Headers, *, end_of_stream: bool) -> None:
-    for name, value in headers.items() if isinstance(headers, Mapping) else headers:
-        raw = value.encode() if isinstance(value, str) else value
-        target.headers.headers.append(HeaderValue(key=name, raw_value=raw).SerializeToString())
+    listed = headers.items() if isinstance(headers, Mapping) else headers
+    target.headers = header_map((name, value.encode() if isinstance(value, str) else value) for name, value in listed)
     target.end_of_stream = end_of_stream
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.struct_pb2 import Struct
 
-from protos.ext_proc_pb2 import HeaderMutation, HeaderValue, ProcessingRequest, ProcessingResponse
+from extproc.exchange.headers import listed_headers
+from protos.ext_proc_pb2 import HeaderMutation, ProcessingRequest, ProcessingResponse
 from tests.support.playbook import Exchange, Reply
 
 
@@ -36,7 +37,7 @@ def _said(message: ProcessingRequest) -> Iterator[str]:
     kind = message.WhichOneof("request") or ""
     content = getattr(message, kind)
     if kind.endswith("_headers"):
-        headers = map(HeaderValue.FromString, content.headers.headers)
+        headers = listed_headers(content.headers)
         yield from (f"   {header.key}: {header.raw_value.decode()}" for header in headers)
     if kind.endswith("_body"):
         yield from _body(content.body)

@@ -92,7 +92,7 @@ def test_each_outcome_is_counted_as_one_thing(outcome):
 
 
 def test_every_outcome_of_an_attempt_is_known():
-    from extproc.exchange.attempt import Outcome
+    from extproc.exchange.accounts import Outcome
 
     assert set(Outcome) == set(OUTCOMES)
 

@@ -21,10 +21,11 @@ import pytest
 from grpc import aio
 
 from extproc.app import READY_LINE, config_source, endpoint_table, exchange_options
+from extproc.exchange.headers import header_map
 from extproc.settings import Settings
 from filter_config.bundle import write_bundle
 from filter_config.watch import BundleSource, FileSource
-from protos.ext_proc_pb2 import HeaderMap, HeaderValue, HttpHeaders, ProcessingRequest, ProcessingResponse
+from protos.ext_proc_pb2 import HttpHeaders, ProcessingRequest, ProcessingResponse
 from protos.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 ROOT = Path(__file__).parents[3]
@@ -126,8 +127,7 @@ def config(tmp_path):
 
 
 def request_headers(path="/nope"):
-    headers = HeaderMap(headers=[HeaderValue(key=":path", raw_value=path.encode()).SerializeToString()])
-    return ProcessingRequest(request_headers=HttpHeaders(headers=headers))
+    return ProcessingRequest(request_headers=HttpHeaders(headers=header_map([(":path", path.encode())])))
 
 
 @contextlib.asynccontextmanager

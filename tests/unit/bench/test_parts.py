@@ -315,4 +315,4 @@ def test_a_refused_request_is_not_measured(monkeypatch):
 
 def test_the_attempt_carries_the_id_of_its_request():
     attempt = translators.script(translators.PAIRS["OpenAI"], ANSWERS["OpenAI"], stream=True).attempt
-    assert read_headers(attempt.request_headers)[names.INTERNAL_REQUEST_ID] == "req-1-bench"
+    assert read_headers(attempt.request_headers.headers)[names.INTERNAL_REQUEST_ID] == "req-1-bench"

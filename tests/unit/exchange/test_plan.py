@@ -66,7 +66,7 @@ def test_a_plan_does_not_keep_its_runtime(runtime):
     """One that is replaced must go at once, and what was there at the start is never looked at for garbage."""
     before = sys.getrefcount(runtime)
     kept = of(runtime)
-    assert kept.metadata({}, {"total": 1})
+    assert kept.report("", "", {"total": 1})
     assert sys.getrefcount(runtime) == before
 
 
@@ -82,16 +82,17 @@ def test_plans_are_bounded_in_number_and_size(runtime):
 def test_forms_are_bounded_in_number_and_size(runtime):
     one = of(runtime)
     for number in range(plan._MOST_FORMS + 10):
-        one.metadata({"response_model": f"m{number}"}, {"total": 1})
-    assert 0 < len(one._forms) <= plan._MOST_FORMS
-    one._forms.clear()
-    one.metadata({"response_model": "m" * plan._LONG}, {"total": 1})
-    assert not one._forms
+        one.report(f"m{number}", "", {"total": 1})
+    assert 0 < len(one._reports) <= plan._MOST_FORMS
+    one._reports.clear()
+    one.report("m" * plan._LONG, "", {"total": 1})
+    assert not one._reports
 
 
 CALLS = st.lists(
     st.tuples(
-        st.dictionaries(st.sampled_from(["response_model", "response_error"]), TEXT, max_size=2),
+        TEXT,
+        TEXT,
         st.dictionaries(TEXT, st.floats(allow_nan=False) | st.integers(0, 2**53), max_size=4),
     ),
     min_size=1,
@@ -100,12 +101,13 @@ CALLS = st.lists(
 
 
 @given(CALLS)
-def test_metadata_is_that_of_its_parts_whatever_was_asked_before(calls):
+def test_a_report_is_that_of_its_parts_whatever_was_asked_before(calls):
     """Texts stand in the place of numbers of the same name, as costs may be called anything."""
     one = of(Gateway(CONFIG).processor.runtime)
-    for texts, numbers in [*calls, *reversed(calls)]:
-        values = {**numbers, **one.names, **texts}
-        made = replies.neutral("response_body", one.metadata(texts, numbers))
+    for model, failure, numbers in [*calls, *reversed(calls)]:
+        texts = {"response_model": model, "response_error": failure}
+        values = {**numbers, **one.names, **{name: text for name, text in texts.items() if text}}
+        made = replies.neutral("response_body", one.report(model, failure, numbers))
         assert parsed(made) == parsed(replies.neutral("response_body", values))
 
 

@@ -11,8 +11,9 @@ from extproc.auth.base import ConfiguredCredential
 from extproc.endpoints.chat_completions import ChatCompletions
 from extproc.errors import StreamFailure
 from extproc.exchange import names
+from extproc.exchange.headers import listed_headers
 from extproc.translate.passthrough import PassThrough
-from protos.ext_proc_pb2 import HeaderValue, ProcessingRequest
+from protos.ext_proc_pb2 import HeaderMap, HeaderValue, ProcessingRequest
 from tests.support.field_reports import (
     ASKED,
     CHAT,
@@ -167,9 +168,10 @@ class TestHeaderValues:
 
     def test_the_older_field_is_read(self, gateway):
         message = ProcessingRequest()
-        for name, value in DEFAULT_HEADERS.items():
-            header = HeaderValue(key=name, value=value.encode())
-            message.request_headers.headers.headers.append(header.SerializeToString())
+        older = [HeaderValue(key=name, value=value.encode()) for name, value in DEFAULT_HEADERS.items()]
+        message.request_headers.headers = HeaderMap(
+            headers=[header.SerializeToString() for header in older]
+        ).SerializeToString()
         exchange = gateway.exchange()
         exchange.carried = dict(DEFAULT_HEADERS)
         reply = exchange.send(exchange.router, message)
@@ -178,11 +180,12 @@ class TestHeaderValues:
 
     def test_raw_value_goes_first(self, gateway):
         message = request_headers(DEFAULT_HEADERS)
-        headers = message.request_headers.headers.headers
-        for index, encoded in enumerate(headers):
-            header = HeaderValue.FromString(encoded)
+        headers = listed_headers(message.request_headers.headers)
+        for header in headers:
             header.value = b"/wrong"
-            headers[index] = header.SerializeToString()
+        message.request_headers.headers = HeaderMap(
+            headers=[header.SerializeToString() for header in headers]
+        ).SerializeToString()
         assert gateway.exchange().send(gateway.exchange().router, message).kind == "request_headers"
 
     @pytest.mark.parametrize(

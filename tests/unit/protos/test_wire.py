@@ -34,6 +34,7 @@ ROOTS = {
 # Fields that hold encoded messages, and of which type they are.
 ENCODED = {
     "extproc.wire.HeaderMap.headers": ext_proc_pb2.HeaderValue.DESCRIPTOR,
+    "extproc.wire.HttpHeaders.headers": ext_proc_pb2.HeaderMap.DESCRIPTOR,
     "extproc.wire.ProcessingRequest.metadata_context": ext_proc_pb2.Metadata.DESCRIPTOR,
     "extproc.wire.ProcessingRequest.protocol_config": ext_proc_pb2.ProtocolConfiguration.DESCRIPTOR,
     "extproc.wire.ProcessingRequest.attributes": struct_pb2.Struct.DESCRIPTOR,

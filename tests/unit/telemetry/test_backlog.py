@@ -20,35 +20,48 @@ SUCCESSES = 'extproc_attempts_total{operation="chat",outcome="success"}'
 SLOT = int(NOW) // SLOT_SECONDS
 
 
-def test_recordings_wait_for_others_and_keep_their_order():
-    done, waiting = [], Backlog()
+def test_what_has_ended_waits_for_others_and_keeps_its_order():
+    done, everything = [], Backlog()
+    waiting = everything.kind(done.extend)
     for number in range(backlog._BATCH - 1):
-        waiting.add(lambda number=number: done.append(number))
+        waiting.add(number)
     assert not done
-    waiting.add(lambda: done.append("last"))
+    waiting.add("last")
     assert done == [*range(backlog._BATCH - 1), "last"]
     waiting.settle()
     assert len(done) == backlog._BATCH
 
 
-def test_one_that_fails_harms_no_other_and_is_logged():
+def test_whoever_reads_finds_every_kind_recorded_once():
+    numbers, words, waiting = [], [], Backlog()
+    kinds = waiting.kind(numbers.append), waiting.kind(words.append)
+    for number in range(3):
+        kinds[0].add(number)
+        kinds[1].add(str(number))
+    waiting.settle()
+    waiting.settle()
+    assert (numbers, words) == ([[0, 1, 2]], [["0", "1", "2"]])
+
+
+def test_a_fault_in_one_kind_harms_no_other_and_is_logged():
     done, waiting = [], Backlog()
-    waiting.add(lambda: done.append(1))
-    waiting.add(lambda: 1 / 0)
-    waiting.add(lambda: done.append(2))
+    waiting.kind(lambda ended: 1 / len(ended[1:])).add(1)
+    waiting.kind(done.extend).add(2)
     with capture_logs() as lines:
         waiting.settle()
-    assert done == [1, 2]
+    assert done == [2]
     (line,) = lines
     assert line["event"] == "fault while recording what has ended"
+    assert line["count"] == 1
 
 
 def test_one_may_add_another():
-    done, waiting = [], Backlog()
-    waiting.add(lambda: waiting.add(lambda: done.append(1)))
-    waiting.settle()
-    waiting.settle()
-    assert done == [1]
+    done, everything = [], Backlog()
+    waiting = everything.kind(done.extend)
+    everything.kind(lambda ended: waiting.add(ended[0] + 1)).add(1)
+    everything.settle()
+    everything.settle()
+    assert done == [2]
 
 
 @pytest.fixture
@@ -91,7 +104,7 @@ def test_whoever_reads_metrics_finds_what_waits(gateway, read):
 def test_whoever_reads_the_ledger_finds_what_waits(gateway, read):
     ledger = Ledger()
     ledger.backlog = gateway.metrics.backlog
-    gateway.processor._context.ledger = ledger
+    gateway.processor._context.accounts.ledger = ledger
     answered(gateway)
     (slot,) = read(ledger)
     assert sum(tally.succeeded for tally in slot.tallies.values()) == 1
@@ -106,6 +119,6 @@ def test_what_waits_keeps_no_answer(gateway):
     attempt = exchange.router._router._attempt
     assert attempt.translator
     exchange.router.close()
-    assert attempt.finished
+    assert attempt.outcome == "client_cancelled"
     assert not hasattr(attempt, "translator")
     assert 'outcome="client_cancelled"} 1' in render(gateway.metrics.registry)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -65,9 +66,13 @@ def recorded(*entries):
 
 def everything(ledger, first=FIRST - 10_000, last=FIRST + 10_000):
     """All slots, with nothing left of the order in which their content came."""
+    return unordered(ledger.slots(first, last))
+
+
+def unordered(slots):
     return {
         slot.number: (slot.tallies, sorted(slot.slowest, key=lambda each: (each.seconds, each.at, each.request_id)))
-        for slot in ledger.slots(first, last)
+        for slot in slots
     }
 
 
@@ -113,6 +118,58 @@ def test_times_are_those_of_answers(name):
     tally = only(recorded(entry(**fields))).tallies["m", "b", "r"]
     assert (sum(tally.latency.values()), sum(tally.first_token.values())) == (latencies, first_tokens)
     assert tally.attempts == 1
+
+
+class Ended:
+    """An entry as what has ended shows itself to the ledger."""
+
+    def __init__(self, made):
+        self.made = made
+        self.ended_at, self.elapsed, self.first_byte = made.at, made.seconds, made.first_byte
+        # Nobody reported what is zero.
+        self.usage = SimpleNamespace(
+            input=made.input or None,
+            cached_input=made.cached or None,
+            output=made.output or None,
+            reasoning=made.reasoning or None,
+        )
+
+    def charged(self):
+        return self.made.costs
+
+
+COUNT = st.integers(0, 3)
+ENTRIES = st.lists(
+    st.builds(
+        entry,
+        at=st.floats(-20, 60).map(lambda seconds: NOW + seconds) | st.sampled_from([-1.0, 0.0, 14.9]),
+        seconds=st.floats(0, 1e7),
+        first_byte=st.none() | st.floats(0, 10),
+        request_id=st.text("ab", max_size=2),
+        costs=st.dictionaries(st.sampled_from("xy"), COUNT, max_size=2),
+        input=COUNT,
+        cached=COUNT,
+        output=COUNT,
+        reasoning=COUNT,
+    ),
+    max_size=25,
+)
+
+
+@given(ENTRIES, st.sampled_from(["success", "failed"]), st.booleans())
+def test_many_that_are_alike_are_counted_as_each_by_itself(entries, outcome, streamed):
+    entries = [replace(each, outcome=outcome, streamed=streamed) for each in entries]
+    ledger = Ledger()
+    ended = [Ended(each) for each in entries]
+    ledger.record_alike(("m", "b", "r"), outcome, ended, lambda each: each.made, streamed=streamed)
+    assert unordered(ledger.take()) == unordered(recorded(*entries).take())
+
+
+def test_of_those_that_are_not_slow_no_entry_is_made():
+    ledger = recorded(*(entry(seconds=5.0) for _ in range(SLOWEST)))
+    ended = [Ended(entry(seconds=4.0)) for _ in range(50)]
+    ledger.record_alike(("m", "b", "r"), "success", ended, lambda each: pytest.fail("not needed"), streamed=True)
+    assert only(ledger).tallies["m", "b", "r"].succeeded == SLOWEST + 50
 
 
 def test_time_is_cut_into_slots():

@@ -35,7 +35,7 @@ class Told:
 
     def __init__(self, body, config=CONFIG):
         gateway = Gateway(config)
-        self.ledger = gateway.processor._context.ledger = Ledger()
+        self.ledger = gateway.processor._context.accounts.ledger = Ledger()
         self.ledger.backlog = gateway.processor._context.metrics.backlog
         self.clock = gateway.clock
         self.exchange = gateway.exchange()
@@ -132,7 +132,7 @@ def test_an_attempt_that_is_refused():
 
 
 def test_without_a_ledger_nothing_is_told(stream):
-    stream.exchange.gateway.processor._context.ledger = None
+    stream.exchange.gateway.processor._context.accounts.ledger = None
     stream.exchange.response(eos=True)
     assert stream.entries == []
 
@@ -183,7 +183,7 @@ UNATTEMPTED = {
 @pytest.mark.parametrize(("play", "operation", "model", "status", "by"), UNATTEMPTED.values(), ids=UNATTEMPTED)
 def test_an_answer_without_an_attempt_is_told_once(play, operation, model, status, by):
     gateway = Gateway(CONFIG, max_body_bytes=1000)
-    ledger = gateway.processor._context.ledger = Ledger()
+    ledger = gateway.processor._context.accounts.ledger = Ledger()
     exchange = gateway.exchange()
     play(exchange)
     exchange.close()
@@ -200,7 +200,7 @@ def test_an_answer_without_an_attempt_is_told_once(play, operation, model, statu
 
 def test_without_a_config_every_request_is_told():
     gateway = Gateway()
-    ledger = gateway.processor._context.ledger = Ledger()
+    ledger = gateway.processor._context.accounts.ledger = Ledger()
     assert gateway.exchange().headers().status == 503
     (slot,) = ledger.slots(SLOT, SLOT)
     assert [(entry.status, entry.outcome) for entry in slot.slowest] == [(503, "refused")]

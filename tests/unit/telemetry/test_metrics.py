@@ -42,9 +42,9 @@ def samples(metrics, name):
 
 def test_the_page_is_what_the_peer_would_print():
     metrics = Metrics()
-    metrics.tokens(LABELS, Usage(input=7, cached_input=0, output=1234567))
-    metrics.request_duration(LABELS, 0.123)
-    metrics.request_duration(LABELS, 0.64, "_OTHER")
+    metrics.tokens(LABELS, [Usage(input=7, cached_input=0, output=1234567)])
+    metrics.request_durations(LABELS, [0.123])
+    metrics.request_durations(LABELS, [0.64], "_OTHER")
     mapped = (
         ("tenant.id", 'a "quoted"\\ one\n'),
         ("tenant_id", "b"),
@@ -54,9 +54,9 @@ def test_the_page_is_what_the_peer_would_print():
         ("a-é", "n"),
         ("empty", ""),
     )
-    metrics.request_duration(replace(LABELS, request_model="m", response_model="", attributes=mapped), 0.5)
+    metrics.request_durations(replace(LABELS, request_model="m", response_model="", attributes=mapped), [0.5])
     metrics.time_to_first_token(LABELS, 0.05)
-    metrics.time_per_output_token(LABELS, 0.0123)
+    metrics.times_per_output_token(LABELS, [0.0123])
     page = "".join(
         line
         for line in render(metrics.registry).splitlines(keepends=True)
@@ -67,16 +67,40 @@ def test_the_page_is_what_the_peer_would_print():
 
 def test_only_counts_that_are_set_are_recorded():
     metrics = Metrics()
-    metrics.tokens(LABELS, Usage(input=0, reasoning=5))
+    metrics.tokens(LABELS, [Usage(input=0, reasoning=5)])
     counts = {
         labels["gen_ai_token_type"]: value for labels, value in samples(metrics, "gen_ai_client_token_usage_count")
     }
     assert counts == {"input": 1, "reasoning": 1}
 
 
+def test_many_values_are_recorded_as_one_after_the_other():
+    together, singly = Metrics(clock=lambda: 1.0), Metrics(clock=lambda: 1.0)
+    usages = [Usage(input=5), Usage(input=0, output=1234567), Usage(), Usage(cached_input=1, reasoning=2)] * 30
+    seconds = [0.1, 0.2, 300.0] * 40
+    together.tokens(LABELS, usages)
+    together.request_durations(LABELS, seconds)
+    together.times_per_output_token(LABELS, seconds)
+    together.outcome("chat", "success", len(usages))
+    for usage in usages:
+        singly.tokens(LABELS, [usage])
+        singly.outcome("chat", "success")
+    for each in seconds:
+        singly.request_durations(LABELS, [each])
+        singly.times_per_output_token(LABELS, [each])
+    assert sums_aside(together) == sums_aside(singly)
+    counts = [value for _, value in samples(together, "gen_ai_client_token_usage_count")]
+    assert sorted(counts) == [30, 30, 30, 60]
+
+
+def sums_aside(metrics):
+    """The page without sums, whose last digit depends on the order in which they were added up."""
+    return [line for line in render(metrics.registry).splitlines() if "_seconds_sum" not in line]
+
+
 def test_success_has_no_error_type():
     metrics = Metrics()
-    metrics.request_duration(LABELS, 1)
+    metrics.request_durations(LABELS, [1])
     ((labels, count),) = samples(metrics, "gen_ai_server_request_duration_seconds_count")
     assert "error_type" not in labels
     assert count == 1
@@ -192,9 +216,9 @@ def test_a_header_cannot_be_mapped_to_the_label_of_buckets():
 
 def test_messages_are_counted_and_timed():
     metrics = Metrics()
-    metrics.messages("router")["request_body"].observe(0.00002)
-    metrics.messages("router")["request_body"].observe(0.5)
-    metrics.messages("upstream")["request_headers"].observe(0.00005)
+    metrics.streams("router").messages["request_body"].observe(0.00002)
+    metrics.streams("router").messages["request_body"].observe(0.5)
+    metrics.streams("upstream").messages["request_headers"].observe(0.00005)
     assert samples(metrics, "extproc_messages_total") == [
         ({"level": "router", "phase": "request_body"}, 2),
         ({"level": "upstream", "phase": "request_headers"}, 1),
@@ -206,8 +230,8 @@ def test_messages_are_counted_and_timed():
 def test_streams_go_up_and_down():
     metrics = Metrics()
     for _ in range(3):
-        metrics.stream_opened("router")
-    metrics.stream_closed("router")
+        metrics.streams("router").open.add()
+    metrics.streams("router").open.add(-1)
     assert samples(metrics, "extproc_streams") == [({"level": "router"}, 2)]
 
 

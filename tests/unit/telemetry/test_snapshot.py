@@ -13,11 +13,11 @@ from extproc.telemetry.snapshot import Snapshot
 LABELS = AttemptLabels(operation="chat", provider="openai", original_model="a", request_model="b", response_model="c")
 # What a process may record; whole numbers, so that the order of a sum does not show.
 RECORDS = {
-    "duration": lambda metrics, n: metrics.request_duration(LABELS, n),
-    "failed": lambda metrics, n: metrics.request_duration(LABELS, n, "_OTHER"),
+    "duration": lambda metrics, n: metrics.request_durations(LABELS, [n]),
+    "failed": lambda metrics, n: metrics.request_durations(LABELS, [n], "_OTHER"),
     "first token": lambda metrics, n: metrics.time_to_first_token(LABELS, n),
-    "message": lambda metrics, n: metrics.messages("router")[f"phase {n % 3}"].observe(n),
-    "opened": lambda metrics, n: metrics.stream_opened("router"),
+    "message": lambda metrics, n: metrics.streams("router").messages[f"phase {n % 3}"].observe(n),
+    "opened": lambda metrics, n: metrics.streams("router").open.add(),
     "outcome": lambda metrics, n: metrics.outcome("chat", f"outcome {n % 3}"),
     "cost error": lambda metrics, n: metrics.cost_error(f"key {n % 2}"),
     "relayed": lambda metrics, n: metrics.relayed(),
@@ -51,7 +51,7 @@ def test_no_sum_goes_down_when_a_process_ends(processes):
     for values in processes:
         metrics = Metrics()
         for value in values:
-            metrics.request_duration(LABELS, value)
+            metrics.request_durations(LABELS, [value])
         parts.append(travelled(metrics))
     ended, before, after = Metrics(), Metrics(), Metrics()
     ended.absorb(parts[0], ended=True)
@@ -64,9 +64,9 @@ def test_no_sum_goes_down_when_a_process_ends(processes):
 
 def test_a_process_that_has_ended_leaves_what_it_counted_and_nothing_open():
     ended, merged = Metrics(), Metrics()
-    ended.stream_opened("router")
+    ended.streams("router").open.add()
     ended.outcome("chat", "success")
-    ended.messages("router")["request_body"].observe(0.5)
+    ended.streams("router").messages["request_body"].observe(0.5)
     ended.live_config("digest")
     merged.absorb(travelled(ended), ended=True)
 

@@ -90,10 +90,10 @@ INSTRUMENTS = {
 @pytest.mark.parametrize("name", INSTRUMENTS)
 def test_the_instruments_of_the_peer(pushed, name):
     unit, description, second_bound, last_bound = INSTRUMENTS[name]
-    pushed.metrics.tokens(LABELS, TokenUsage(input=5))
-    pushed.metrics.request_duration(LABELS, 5)
+    pushed.metrics.tokens(LABELS, [TokenUsage(input=5)])
+    pushed.metrics.request_durations(LABELS, [5])
     pushed.metrics.time_to_first_token(LABELS, 5)
-    pushed.metrics.time_per_output_token(LABELS, 5)
+    pushed.metrics.times_per_output_token(LABELS, [5])
     scope, metric = pushed.export(200)[name]
     assert (scope.name, scope.version or "", scope.schema_url or "") == ("envoyproxy/ai-gateway", "", "")
     assert (metric.unit, metric.description) == (unit, description)
@@ -107,7 +107,7 @@ def test_the_instruments_of_the_peer(pushed, name):
 
 def test_buckets_are_counted_one_by_one(pushed):
     for count in (1, 2, 4, 5, 10**9):
-        pushed.metrics.tokens(LABELS, TokenUsage(output=count))
+        pushed.metrics.tokens(LABELS, [TokenUsage(output=count)])
     (point,) = pushed.count("gen_ai.client.token.usage", 200)
     assert point.bucket_counts[:4] == (1, 2, 1, 0)
     assert point.bucket_counts[-1] == 1
@@ -116,14 +116,14 @@ def test_buckets_are_counted_one_by_one(pushed):
 
 
 def test_an_error_is_an_attribute(pushed):
-    pushed.metrics.request_duration(LABELS, 1, "_OTHER")
+    pushed.metrics.request_durations(LABELS, [1], "_OTHER")
     (point,) = pushed.count("gen_ai.server.request.duration", 200)
     assert point.attributes["error.type"] == "_OTHER"
 
 
 def test_our_own_keep_their_names(pushed):
     pushed.metrics.outcome("chat", "success")
-    pushed.metrics.messages("router")["request_body"].observe(0.5)
+    pushed.metrics.streams("router").messages["request_body"].observe(0.5)
     exported = pushed.export(200)
     scope, attempts = exported["extproc_attempts"]
     assert (scope.name, scope.version) == ("envoy-llm-extproc", extproc.__version__)
@@ -137,7 +137,7 @@ def test_our_own_keep_their_names(pushed):
 
 
 def test_gauges_are_as_they_are(pushed):
-    pushed.metrics.stream_opened("router")
+    pushed.metrics.streams("router").open.add()
     _, streams = pushed.export(200)["extproc_streams"]
     (point,) = streams.data.data_points
     assert (point.attributes, point.value) == ({"level": "router"}, 1)
@@ -159,11 +159,11 @@ def test_cumulated_counts_go_on(pushed):
 class TestDelta:
     def test_each_tells_what_was_added_since_the_last_that_arrived(self):
         pushed = Pushed(delta=True)
-        pushed.metrics.tokens(LABELS, TokenUsage(input=5))
+        pushed.metrics.tokens(LABELS, [TokenUsage(input=5)])
         (point,) = pushed.count("gen_ai.client.token.usage", 200)
         assert (point.count, point.sum, point.start_time_unix_nano) == (1, 5, 100)
         pushed.delivery.done()
-        pushed.metrics.tokens(LABELS, TokenUsage(input=7))
+        pushed.metrics.tokens(LABELS, [TokenUsage(input=7)])
         (point,) = pushed.count("gen_ai.client.token.usage", 300)
         assert (point.count, point.sum, point.start_time_unix_nano) == (1, 7, 200)
 
@@ -189,7 +189,7 @@ class TestDelta:
     def test_the_kind_is_told_and_gauges_have_none(self):
         pushed = Pushed(delta=True)
         pushed.metrics.outcome("chat", "success")
-        pushed.metrics.stream_opened("router")
+        pushed.metrics.streams("router").open.add()
         exported = pushed.export(200)
         assert exported["extproc_attempts"][1].data.aggregation_temporality is AggregationTemporality.DELTA
         pushed.delivery.done()
@@ -214,7 +214,7 @@ def test_nothing_counted_is_nothing_to_send():
 
 
 def test_the_sdk_can_encode_it(pushed):
-    pushed.metrics.tokens(LABELS, TokenUsage(input=5))
+    pushed.metrics.tokens(LABELS, [TokenUsage(input=5)])
     data, _ = pushed.points.export(pushed.metrics.registry.collect(), 200)
     (whole,) = encode_metrics(data).resource_metrics
     (peers, _) = whole.scope_metrics
