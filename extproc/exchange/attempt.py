@@ -10,7 +10,7 @@ from extproc.endpoints.base import COUNTING
 from extproc.exchange.accounts import SUCCESS, MappedHeaders, Outcome, labels_of
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.headers import HeaderDict
-from extproc.exchange.plan import CONTENT_LENGTH, AttemptPlan
+from extproc.exchange.plan import BODY_LENGTH, AttemptPlan
 from extproc.exchange.replies import EncodedMetadata, Metadata
 from extproc.telemetry.metrics import AttemptLabels
 from extproc.translate.base import Translator
@@ -106,7 +106,7 @@ class Attempt:
     def introduced(self, length: int | None) -> Metadata | EncodedMetadata:
         """The same for a reply, and the length of the body if it is told."""
         plan = self.plan
-        numbers = {} if length is None else {CONTENT_LENGTH: length}
+        numbers = {} if length is None else {BODY_LENGTH: length}
         logged = self.context.options.logged(self.headers)
         if logged:
             return {**numbers, **plan.names, **plan.introduction, **logged}

@@ -27,7 +27,7 @@ PROVIDERS: Final = {
 }
 
 # The length of a body travels as metadata: Envoy drops the header when a headers reply carries a body (contract 3.1).
-CONTENT_LENGTH: Final = "content_length"
+BODY_LENGTH: Final = "content_length"
 
 # Clients choose models, and backends what they call them: what is long is not kept, and when so many were met, all are
 # forgotten.
@@ -52,7 +52,7 @@ class AttemptPlan(Struct, kw_only=True, eq=False):
             and with an error: the line of a request that came to nothing needs them most (BR-114).
         changes: what first attempts do to their headers; see ``keep``.
         introduction: what is said beside them when an attempt begins (contract 3.14).
-        sized: both and the length of the body; see ``CONTENT_LENGTH``.
+        sized: both and the length of the body; see ``BODY_LENGTH``.
         unsized: both of them alone.
     """
 
@@ -136,7 +136,7 @@ def plan_for(
             ),
             names=names,
             introduction=introduction,
-            sized=MetadataForm({**names, **introduction}, (CONTENT_LENGTH,)),
+            sized=MetadataForm({**names, **introduction}, (BODY_LENGTH,)),
             unsized=MetadataForm({**names, **introduction}, ()).fill({}),
         )
         if len(model) + len(original_model) < _LONG:

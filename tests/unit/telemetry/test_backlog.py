@@ -10,9 +10,9 @@ from structlog.testing import capture_logs
 from extproc.telemetry import backlog
 from extproc.telemetry.backlog import Backlog
 from extproc.telemetry.exposition import render
-from extproc.telemetry.ledger import SLOT_SECONDS, Ledger
+from extproc.telemetry.ledger import SLOT_SECONDS, Ledger, slowness
 from extproc.telemetry.snapshot import Snapshot
-from tests.support.playbook import NOW, Gateway, openai_backend
+from tests.support.playbook import BACKEND, NOW, SECOND_BACKEND, Gateway, cost, openai_backend
 
 CONFIG = {"version": "dev", "backends": [openai_backend()]}
 ANSWER = json.dumps({"model": "m", "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}}).encode()
@@ -108,6 +108,40 @@ def test_whoever_reads_the_ledger_finds_what_waits(gateway, read):
     answered(gateway)
     (slot,) = read(ledger)
     assert sum(tally.succeeded for tally in slot.tallies.values()) == 1
+
+
+def played(size, monkeypatch):
+    """The page and the ledger after requests of every fate, with so many recorded at a time."""
+    monkeypatch.setattr(backlog, "_BATCH", size)
+    backends = [openai_backend(), openai_backend(SECOND_BACKEND)]
+    costs = [cost("total"), cost("fixed", "CEL", cel="3u")]
+    gateway = Gateway(
+        {"version": "dev", "backends": backends, "llmRequestCosts": costs}, metric_attributes={"x-team": "team"}
+    )
+    ledger = gateway.processor._context.accounts.ledger = Ledger()
+    ledger.backlog = gateway.metrics.backlog
+    for number in range(60):
+        exchange = gateway.exchange(**{"x-team": f"team {number % 2}"})
+        exchange.request({"model": f"m{number % 3}", "stream": number % 4 == 0})
+        exchange.attempt(SECOND_BACKEND if number % 5 == 0 else BACKEND)
+        gateway.clock.advance(number / 100)
+        if number % 7 == 0:
+            exchange.attempt()
+        if number % 11:
+            exchange.response(status="500" if number % 6 == 0 else "200")
+            gateway.clock.advance(0.25)
+            exchange.piece(ANSWER, eos=number % 9 != 0)
+        exchange.close()
+    return render(gateway.metrics.registry), slots_of(ledger)
+
+
+def slots_of(ledger):
+    (slot,) = ledger.take()
+    return slot.number, slot.tallies, sorted(slot.slowest, key=slowness)
+
+
+def test_what_is_recorded_together_is_what_is_recorded_singly(monkeypatch):
+    assert played(1, monkeypatch) == played(1000, monkeypatch)
 
 
 def test_what_waits_keeps_no_answer(gateway):
