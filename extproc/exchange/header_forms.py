@@ -2,7 +2,7 @@
 
 What one client sends again and again, and what a backend answers, differs in ids, dates and lengths. Such maps have
 the same bytes at the same places except where these values are, so they are read by comparing a few runs of bytes.
-Decoding each header by itself takes six times as long (``docs/topics/performance.md``).
+Decoding each header by itself takes four times as long (``docs/topics/performance.md``).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from extproc.telemetry.redaction import is_sensitive_header
 from protos.ext_proc_pb2 import HeaderMap, HeaderValue
 
 # Longer maps and values are not kept, nor more forms than this; then all are forgotten, and learnt again.
-_LONGEST_MAP: Final = 8192
+_LONGEST_MAP: Final = 4096
 _LONGEST_VALUE: Final = 256
-_MOST_FORMS: Final = 256
+_MOST_FORMS: Final = 1024
 # Of maps of one length; clients that send other headers make others.
 _MOST_ALIKE: Final = 4
 # A map is learnt from once in so many that were like none, so that traffic without likeness does not pay for it.
