@@ -104,7 +104,12 @@ class HeaderForms:
         return None
 
     def learn(self, encoded: bytes, listed: Sequence[bytes]) -> None:
-        """Take in a map that has no known form, and its headers, each encoded; they can be decoded."""
+        """Take in a map that has no known form.
+
+        Args:
+            encoded: the map.
+            listed: its headers, each encoded as it is there. They can be decoded, and no name is repeated.
+        """
         self._unlike += 1
         if self._unlike % _LEARNT_OF or len(encoded) > _LONGEST_MAP:
             return
@@ -151,6 +156,4 @@ def _lines(encoded: bytes, listed: Sequence[bytes]) -> tuple[list[_Line], list[i
             )
         )
         sizes.append(len(value))
-    if rest != len(encoded) or len({line.name for line in lines}) < len(lines):
-        return None
-    return lines, sizes
+    return (lines, sizes) if rest == len(encoded) else None
