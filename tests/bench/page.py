@@ -28,8 +28,8 @@ _METHOD: Final = """\
 ## How it is measured
 
 - Every column of the table has an Envoy of its own, all with the same configuration but for the filter, in front of one
-  stand-in upstream, all on one machine. Runs alternate between the columns, round by round; a cell is the median of
-  the rounds, with the lowest and the highest.
+  stand-in upstream, all on one machine. Runs alternate between the columns, there and back; a cell is the median of
+  the runs, with the lowest and the highest.
 - **CPU** is that of the processor with all its children, as the kernel counts it (`/proc`), divided by the requests or
   chunks of the run. Chunks are counted from when all streams are open, and as Envoy hands them over: where it lags
   behind, it merges events. The pass-through backend has an API key, the config one CEL cost rule; both filters are on,

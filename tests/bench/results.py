@@ -20,7 +20,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """One run of one row in one column.
 
     Attributes:
-        turn: the round of alternating runs, from 0.
+        turn: which of the alternating runs of the row in this column, from 0.
         figures: name of the figure → value, in the unit that its name ends in.
     """
 

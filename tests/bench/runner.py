@@ -1,6 +1,7 @@
 """Visits every column and row, round by round, within the time that there is.
 
-A round measures each column once, and in it each row in turn, so that a slow spell of the machine meets all of them.
+A round measures each column, and in it each row in turn, there and back, so that a slow spell of the machine meets all
+of them.
 What goes wrong with one row ends neither the others nor the report.
 """
 
@@ -68,6 +69,11 @@ class Runner:
     def _column(self, stage: Stage, rows: Sequence[Row], sides: dict[str, Side], column: Column, turn: int) -> None:
         self._say(f"{column.title}, round {turn + 1} of {column.rounds}")
         started = time.monotonic()
+        for number in range(turn * column.passes, (turn + 1) * column.passes):
+            self._pass(stage, rows if number % 2 == 0 else rows[::-1], sides, column, number)
+        self._took[column.name] = time.monotonic() - started
+
+    def _pass(self, stage: Stage, rows: Sequence[Row], sides: dict[str, Side], column: Column, number: int) -> None:
         for row in rows:
             if row.kind not in column.kinds or self._failures[row.name] >= _GIVE_UP:
                 continue
@@ -75,18 +81,17 @@ class Runner:
                 if column.fresh:
                     with stage.side(row, backends=column.backends) as side:
                         side.settle()
-                        self._measure(side, column, turn)
+                        self._measure(side, column, number)
                 elif row.name in sides:
-                    self._measure(sides[row.name], column, turn)
-        self._took[column.name] = time.monotonic() - started
+                    self._measure(sides[row.name], column, number)
 
-    def _measure(self, side: Side, column: Column, turn: int) -> None:
+    def _measure(self, side: Side, column: Column, number: int) -> None:
         figures = column.measure(side, self._tools)
         self._report.samples.append(
             Sample(
                 row=side.row.name,
                 column=column.name,
-                turn=turn,
+                turn=number,
                 figures={name: round(value, 4) for name, value in figures.items()},
             )
         )

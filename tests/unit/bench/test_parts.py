@@ -165,10 +165,16 @@ def test_rows_take_turns_within_a_column_and_columns_within_a_round():
         (0, "a", "http2"),
         (0, "b", "grpcio"),
         (0, "b", "http2"),
-        (1, "a", "grpcio"),
         (1, "a", "http2"),
+        (1, "a", "grpcio"),
     ]
     assert stage.fresh == [("grpcio", 0), ("http2", 0)]
+
+
+def test_a_round_may_go_through_the_rows_there_and_back():
+    report, _ = run_columns(column("a", lambda *_: {"x": 1.0}, rounds=2, passes=3))
+    assert [sample.turn for sample in report.samples] == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    assert [sample.row for sample in report.samples] == ["grpcio", "http2", "http2", "grpcio"] * 3
 
 
 def test_a_fresh_column_starts_rows_of_its_own():
