@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct, field
 
@@ -12,6 +12,9 @@ from extproc.endpoints.base import Operation
 from extproc.exchange.header_changes import ChangeKey, HeaderChange
 from extproc.exchange.replies import EncodedMetadata, MetadataForm
 from extproc.runtime import Runtime, RuntimeBackend
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 # Provider of a backend, by its schema (contract, metrics 7.2).
 PROVIDERS: Final = {
@@ -78,9 +81,7 @@ class AttemptPlan(Struct, kw_only=True, eq=False):
         if auth is not None and not auth.constant:
             return
         if len(key.path) + len(key.accept_encoding) + sum(len(value) for _, value in key.sets) < _LONG:
-            if len(self.changes) >= _MOST_FORMS:
-                self.changes.clear()
-            self.changes[key] = change
+            _keep(self.changes, key, change, most=_MOST_FORMS)
 
     def report(self, model: str, failure: str, numbers: Mapping[str, float]) -> EncodedMetadata:
         """What is said at the end of an attempt, and before: the names, and costs and times so far (contract 3.16).
@@ -100,9 +101,7 @@ class AttemptPlan(Struct, kw_only=True, eq=False):
                 texts["response_error"] = failure
             form = MetadataForm(texts, numbers)
             if len(model) + len(failure) < _LONG:
-                if len(self._reports) >= _MOST_FORMS:
-                    self._reports.clear()
-                self._reports[key] = form
+                _keep(self._reports, key, form, most=_MOST_FORMS)
         return form.fill(numbers)
 
 
@@ -140,10 +139,14 @@ def plan_for(
             unsized=MetadataForm({**names, **introduction}, ()).fill({}),
         )
         if len(model) + len(original_model) < _LONG:
-            if len(runtime.derived) >= _MOST_PLANS:
-                runtime.derived.clear()
-            runtime.derived[key] = plan
+            _keep(runtime.derived, key, plan, most=_MOST_PLANS)
     return plan
+
+
+def _keep(kept: dict[_Key, _Value], key: _Key, value: _Value, *, most: int) -> None:
+    if len(kept) >= most:
+        kept.clear()
+    kept[key] = value
 
 
 def _names(backend: RuntimeBackend, model: str, route: str) -> dict[str, str]:
