@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -72,6 +73,8 @@ def decode(body: bytes, decoder: msgspec.json.Decoder[T], *, path: str, content_
         raise MalformedRequest(f"failed to parse JSON for {path}: {error}") from error
 
 
+# Models are few; what a client makes up is forgotten again.
+@lru_cache(maxsize=1024)
 def check_model(model: str | None) -> str:
     """The model's name, fit to stand in a header.
 

@@ -47,7 +47,7 @@ class Attempt:
     )
 
     def __init__(
-        self, context: ExchangeContext, plan: AttemptPlan, *, headers: HeaderDict, request_id: str, started: float
+        self, context: ExchangeContext, plan: AttemptPlan, headers: HeaderDict, request_id: str, started: float
     ) -> None:
         self.plan = plan
         self.headers = headers
@@ -106,11 +106,11 @@ class Attempt:
     def introduced(self, length: int | None) -> Metadata | EncodedMetadata:
         """The same for a reply, and the length of the body if it is told."""
         plan = self.plan
-        numbers = {} if length is None else {BODY_LENGTH: length}
         logged = self.context.options.logged(self.headers)
         if logged:
+            numbers = {} if length is None else {BODY_LENGTH: length}
             return {**numbers, **plan.names, **plan.introduction, **logged}
-        return plan.sized.fill(numbers) if numbers else plan.unsized
+        return plan.unsized if length is None else plan.sized.fill_one(length)
 
     def report(self, failure: str) -> EncodedMetadata:
         """Costs and times, and the names, as they are so far; see ``AttemptPlan.report``."""
@@ -134,7 +134,10 @@ class Attempt:
         self.response_model = model
         self._pieces += 1
         if self._pieces == 1:
-            self._first_piece()
+            self.first_byte = self.context.clock() - self.started
+            if self.plan.stream:
+                self.time_to_first_token = self.first_byte
+                self.context.metrics.time_to_first_token(self.labels(), self.first_byte)
         # Most pieces of a stream.
         if usage is NO_USAGE:
             return False
@@ -156,12 +159,6 @@ class Attempt:
                 provider=self.plan.provider,
                 **self.log_fields(),
             )
-
-    def _first_piece(self) -> None:
-        self.first_byte = self.context.clock() - self.started
-        if self.plan.stream:
-            self.time_to_first_token = self.first_byte
-            self.context.metrics.time_to_first_token(self.labels(), self.time_to_first_token)
 
     def succeed(self) -> None:
         """The answer has come to its end."""
@@ -197,6 +194,9 @@ class Attempt:
 
     def charged(self) -> Mapping[str, int]:
         """What Envoy was told that the attempt costs: it is told for every usage, and for a success without one."""
+        # Nearly always: the end of an answer reports them.
+        if self.usage is self._costed:
+            return self._costs
         if (self.usage is not NO_USAGE or self.outcome is SUCCESS) and self.plan.metered:
             return self.costs()
         return self._costs

@@ -19,21 +19,20 @@ _PATHS = frozenset({":path", names.ORIGINAL_PATH, names.ENVOY_ORIGINAL_PATH})
 _SHOWN_BYTES = 4096
 
 
-def request_fields(request: ProcessingRequest, kind: str, *, secret: frozenset[str], redact: bool) -> dict[str, object]:
+def request_fields(data: bytes, kind: str, *, secret: frozenset[str], redact: bool) -> dict[str, object]:
     """The fields that show a message from Envoy.
 
     Args:
-        request: the message.
+        data: the message.
         kind: its member that is set.
         secret: names of headers, beside the usual ones, whose values are credentials by configuration.
         redact: show the shape of bodies without their content.
     """
+    message = getattr(ProcessingRequest.FromString(data), kind)
     if kind.endswith("_headers"):
-        message = getattr(request, kind)
         headers = listed_headers(message.headers)
         return {"headers": _headers(headers, secret), "end_of_stream": message.end_of_stream}
     if kind.endswith("_body"):
-        message = getattr(request, kind)
         return {"body": _body(message.body, redact=redact), "end_of_stream": message.end_of_stream}
     return {}
 

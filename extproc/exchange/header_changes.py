@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from extproc.exchange.headers import HeaderDict
 from extproc.exchange.replies import EncodedMutation, MutationForm
@@ -46,7 +45,7 @@ class HeaderChanges:
         self.sets[key] = (name, value)
 
 
-class ChangeKey(Struct, frozen=True):
+class ChangeKey(NamedTuple):
     """Whatever the changes depend on of an attempt, beside its plan, if it is the first and its credential constant.
 
     Attributes:

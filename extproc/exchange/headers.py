@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from extproc.exchange import names
 from extproc.exchange.decode import decode
-from extproc.exchange.header_forms import HeaderForms
+from extproc.telemetry.redaction import is_sensitive_header
 from protos.ext_proc_pb2 import HeaderMap, HeaderValue
 
 HeaderDict = dict[str, str]
 
-# What is remembered of headers: so many, none that is longer (credentials and cookies for the most part).
+# What is remembered of headers: so many, none that is longer, and none that carries a credential.
 _KNOWN_HEADERS: Final = 4096
 _KNOWN_BYTES: Final = 256
 
@@ -24,7 +24,8 @@ class _Known(dict[bytes, tuple[str, str]]):
         header = decode(HeaderValue, encoded)
         pair = header.key, (header.raw_value or header.value).decode("utf-8", "replace")
         # Our own id of a request comes once.
-        if len(encoded) <= _KNOWN_BYTES and pair[0] != names.INTERNAL_REQUEST_ID:
+        passing = pair[0] == names.INTERNAL_REQUEST_ID or is_sensitive_header(pair[0])
+        if len(encoded) <= _KNOWN_BYTES and not passing:
             # Nearly all are met again at once, so forgetting all costs less than minding which one was used last.
             if len(self) >= _KNOWN_HEADERS:
                 self.clear()
@@ -33,13 +34,11 @@ class _Known(dict[bytes, tuple[str, str]]):
 
 
 _known: Final = _Known()
-_forms: Final = HeaderForms()
-
 # Of these, every line matters to a translation.
 _LISTS: Final = ("anthropic-beta",)
 
 
-def read_headers(encoded: bytes) -> HeaderDict:
+def read_headers(encoded: bytes) -> tuple[HeaderDict, Sequence[bytes]]:
     """Headers of a map by name as received (Envoy sends lower case); of a repeated one the last counts (contract 3.2).
 
     Headers that are lists are put together when they are repeated, as RFC 9110, 5.3, has it.
@@ -47,23 +46,21 @@ def read_headers(encoded: bytes) -> HeaderDict:
     Envoy fills ``raw_value``; ``value`` is its older form. Bytes that are not UTF-8 are shown as U+FFFD: nothing here
     could use them, but the header must be known, to be removed for instance.
 
-    Most maps are like an earlier one, and are read by what differs. Nearly every header of another came with an
-    earlier map, so it is decoded once: an object of the wire library for each takes four times as long.
+    Nearly every header came with an earlier map as well, so it is decoded once: an object of the wire library for each
+    takes four times as long.
+
+    Returns:
+        The headers, and each as it is encoded, repeated ones too.
 
     Raises:
         StreamFailure: a header cannot be decoded.
     """
-    headers = _forms.read(encoded)
-    if headers is not None:
-        return headers
     # A slice is a list, which is made at once; to iterate over what the library has takes twice as long.
     listed = decode(HeaderMap, encoded).headers[:]
     headers = dict(map(_known.__getitem__, listed))
     if len(headers) < len(listed):
         _join_lists(headers, [_known[each] for each in listed])
-    else:
-        _forms.learn(encoded, listed)
-    return headers
+    return headers, listed
 
 
 def listed_headers(encoded: bytes) -> list[HeaderValue]:

@@ -12,6 +12,8 @@ from extproc.endpoints.base import Operation
 from extproc.exchange.header_changes import ChangeKey, HeaderChange
 from extproc.exchange.replies import EncodedMetadata, MetadataForm
 from extproc.runtime import Runtime, RuntimeBackend
+from extproc.translate.base import Factory
+from extproc.translate.table import factory_for
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -50,6 +52,7 @@ class AttemptPlan(Struct, kw_only=True, eq=False):
         model: the effective model: the backend's override, or the one that was routed on.
         metered: the config has cost rules, whether or not any applies.
         provider: ``gen_ai.provider.name`` (contract, metrics 7.2).
+        translator: makes the translator of an attempt.
         formula: what usage costs.
         names: model, backend and route, for access logs (contract 3.16). They are written before the backend is asked,
             and with an error: the line of a request that came to nothing needs them most (BR-114).
@@ -67,12 +70,13 @@ class AttemptPlan(Struct, kw_only=True, eq=False):
     model: str
     metered: bool
     provider: str
+    translator: Factory
     formula: CostFormula
     names: Mapping[str, str]
     introduction: Mapping[str, str]
     sized: MetadataForm
     unsized: EncodedMetadata
-    changes: dict[ChangeKey, HeaderChange] = field(default_factory=dict)
+    changes: dict[tuple[object, ...], HeaderChange] = field(default_factory=dict)
     _reports: dict[tuple[str, ...], MetadataForm] = field(default_factory=dict)
 
     def keep(self, key: ChangeKey, change: HeaderChange) -> None:
@@ -130,6 +134,7 @@ def plan_for(
             model=model,
             metered=bool(runtime.costs),
             provider=PROVIDERS.get(backend.schema.name, backend.name),
+            translator=factory_for(operation, backend.schema.name, backend=backend.short_name),
             formula=runtime.costs.of(
                 CostScope(model=model, backend=backend.name, short_backend=backend.short_name, route=route)
             ),

@@ -11,7 +11,7 @@ because the meaning of leaving that open has changed between versions of Envoy.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -101,13 +101,13 @@ class MetadataForm:
         numbers: the names of numbers; a text of the same name stands in its place.
     """
 
-    __slots__ = ("_encoded", "_hidden")
+    __slots__ = ("_hidden", "_pieces")
 
     def __init__(self, texts: Mapping[str, str], numbers: Iterable[str]) -> None:
         named = tuple(numbers)
         self._hidden = texts.keys() & named
         shown = [name for name in named if name not in texts]
-        self._encoded = _around_numbers((*shown, *texts), (*[None] * len(shown), *texts.values()))
+        self._pieces = _around_numbers((*shown, *texts), (*[None] * len(shown), *texts.values()))
 
     def fill(self, numbers: Mapping[str, float]) -> EncodedMetadata:
         """Put values in place; ``numbers`` has the names that the form was made with, in the same order."""
@@ -115,8 +115,14 @@ class MetadataForm:
             numbers = {name: number for name, number in numbers.items() if name not in self._hidden}
         if len(numbers) == 1:
             # Most have one; the general way takes twice as long.
-            return self._encoded % _DOUBLE(*numbers.values())
-        return self._encoded % tuple(map(_DOUBLE, numbers.values()))
+            (number,) = numbers.values()
+            return self.fill_one(number)
+        return _fill(self._pieces, numbers.values())
+
+    def fill_one(self, number: float) -> EncodedMetadata:
+        """Put a value in place in a form of one number, which no text stands for."""
+        before, after = self._pieces
+        return before + _DOUBLE(number) + after
 
 
 def neutral(kind: str, metadata: Metadata | EncodedMetadata | None = None) -> Reply:
@@ -263,7 +269,7 @@ _RECURRING: Final = frozenset(
 _known_header = lru_cache(maxsize=4096)(_set_header)
 
 
-def _metadata(values: Metadata | EncodedMetadata) -> bytes:
+def _metadata(values: Metadata | EncodedMetadata) -> EncodedMetadata:
     if isinstance(values, bytes):
         return values
     texts: list[str | None] = []
@@ -273,12 +279,21 @@ def _metadata(values: Metadata | EncodedMetadata) -> bytes:
             texts.append(value)
         else:
             texts.append(None)
-            numbers.append(_DOUBLE(value))
-    return _known_around_numbers(tuple(values), tuple(texts)) % tuple(numbers)
+            numbers.append(value)
+    return _fill(_known_around_numbers(tuple(values), tuple(texts)), numbers)
 
 
-def _around_numbers(keys: tuple[str, ...], texts: tuple[str | None, ...]) -> bytes:
-    """Metadata with ``%b`` in place of each number, which ``None`` stands for."""
+def _fill(pieces: Sequence[bytes], numbers: Iterable[float]) -> EncodedMetadata:
+    """Put a number between each of the pieces and the next."""
+    first, *others = pieces
+    filled = [first]
+    for number, piece in zip(numbers, others, strict=True):
+        filled += (_DOUBLE(number), piece)
+    return b"".join(filled)
+
+
+def _around_numbers(keys: tuple[str, ...], texts: tuple[str | None, ...]) -> Sequence[bytes]:
+    """Metadata, cut where each number is to be, which ``None`` stands for."""
     fields = b"".join(
         [
             _map_entry(key, _NUMBER if text is None else b"\x1a" + _sized(text.encode()))
@@ -286,8 +301,7 @@ def _around_numbers(keys: tuple[str, ...], texts: tuple[str | None, ...]) -> byt
         ]
     )
     entry = _NAMESPACE + b"\x12" + _sized(b"\x2a" + _sized(fields))
-    encoded = _DYNAMIC_METADATA + _sized(b"\x0a" + _sized(entry))
-    return encoded.replace(b"%", b"%%").replace(_HOLE, b"%b")
+    return (_DYNAMIC_METADATA + _sized(b"\x0a" + _sized(entry))).split(_HOLE)
 
 
 # Errors and mapped headers are few for the most part; what a client makes up is forgotten again.

@@ -8,6 +8,7 @@ same, and since metadata overwrites, nobody is charged twice.
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Final
 
 import msgspec
 import structlog
@@ -30,6 +31,7 @@ _log = structlog.get_logger(__name__)
 
 _JSON = (("content-type", "application/json"),)
 _MAX_DOCUMENT_BYTES = 256 * 1024
+_STATUS_CODES: Final = {f"{code:03}": code for code in range(1000)}
 
 
 class ResponseExchange:
@@ -58,8 +60,9 @@ class ResponseExchange:
         self._span = span
         self._headers = headers
         self._status = headers.get(":status", "")
-        self._successful = len(self._status) == 3 and self._status[0] == "2"
-        attempt.headers_came(status_code(self._status))
+        status = _STATUS_CODES.get(self._status, 0)
+        self._successful = status // 100 == 2
+        attempt.headers_came(status)
         self._decoder: Decoder | None = None
         # Whether the body can be read; if not, it passes untouched and unmetered.
         self._readable = True
@@ -170,20 +173,21 @@ class ResponseExchange:
             self._read_to_the_end(left=True)
             self._unreadable(str(error))
             return TranslatedResponse(model=attempt.response_model)
-        if end_of_stream:
-            self._check_coding_end()
+        if end_of_stream and self._decoder is not None:
+            self._check_coding_end(self._decoder)
         try:
             result = attempt.translator.response_body(data, end_of_stream=end_of_stream)
         except UnreadableAnswer:
             attempt.fail()
             raise
-        self._show(data, result)
+        if self._span is not None:
+            self._show(self._span, data, result)
         return result
 
-    def _show(self, data: bytes, result: TranslatedResponse) -> None:
+    @staticmethod
+    def _show(span: Span, data: bytes, result: TranslatedResponse) -> None:
         """Tell the span what the client reads."""
-        if self._span is not None:
-            self._span.piece(data if result.body is None else result.body)
+        span.piece(data if result.body is None else result.body)
 
     def _unreadable(self, reason: str) -> None:
         """The body cannot be decoded: let it pass, unless the client is to have another one.
@@ -202,13 +206,12 @@ class ResponseExchange:
             self._attempt.fail()
             raise UnreadableAnswer(reason)
 
-    def _check_coding_end(self) -> None:
+    def _check_coding_end(self, decoder: Decoder) -> None:
         """Say so when a coding is cut short; all that can be decoded has been, so it goes on."""
-        if self._decoder is not None:
-            try:
-                self._decoder.finish()
-            except DecodeError as error:
-                _log.warning("response body ends early", error=str(error), **self._attempt.log_fields())
+        try:
+            decoder.finish()
+        except DecodeError as error:
+            _log.warning("response body ends early", error=str(error), **self._attempt.log_fields())
 
     def _error_piece(self, piece: bytes, *, whole: bool) -> Reply:
         """An error is translated as a whole; one in pieces that means something to the client passes."""
@@ -230,7 +233,8 @@ class ResponseExchange:
                 self._unreadable(str(error))
             else:
                 result = self._attempt.translator.response_error(self._status, self._headers, data)
-                self._show(data, result)
+                if self._span is not None:
+                    self._show(self._span, data, result)
         if result.recovered:
             self._attempt.succeed()
             return self._body_reply(result)
@@ -247,14 +251,16 @@ class ResponseExchange:
         except DecodeError as error:
             self._unreadable(str(error))
         if whole:
-            self._check_coding_end()
+            if self._decoder is not None:
+                self._check_coding_end(self._decoder)
         elif not _is_document(self._held):
             return replies.common("response_body", body=b"")
         self._told = True
         data = b"".join(self._held)
         self._held.clear()
         result = self._attempt.translator.response_error(self._status, self._headers, data)
-        self._show(data, result)
+        if self._span is not None:
+            self._show(self._span, data, result)
         self._finish()
         return self._body_reply(result, _error_metadata(data if result.body is None else result.body))
 
@@ -327,7 +333,7 @@ def _error_metadata(body: bytes) -> Metadata | None:
 
 def status_code(text: str) -> int:
     """The value of ``:status``; 0 for what is none."""
-    return int(text) if len(text) == 3 and text.isdecimal() else 0
+    return _STATUS_CODES.get(text, 0)
 
 
 def _is_document(pieces: list[bytes]) -> bool:

@@ -24,13 +24,7 @@ from extproc.telemetry.tracing.base import Ending, Span, TracedRequest, Tracer
 from extproc.translate.observe import named_error
 from extproc.usage import NO_USAGE
 from filter_config.checks import INTERNAL_PREFIX, is_protected
-from protos.ext_proc_pb2 import (
-    BUFFERED,
-    BUFFERED_PARTIAL,
-    STREAMED,
-    HttpBody,
-    HttpHeaders,
-)
+from protos.ext_proc_pb2 import BUFFERED, BUFFERED_PARTIAL, STREAMED
 
 _log = structlog.get_logger(__name__)
 
@@ -92,32 +86,35 @@ class RouterExchange:
 
     # Request
 
-    def request_headers(self, message: HttpHeaders) -> Reply:
-        if message.end_of_stream:
+    def request_headers(self, *, end_of_stream: bool) -> Reply:
+        if end_of_stream:
             raise MalformedRequest("the request has no body")
         self._check_size(self._content_length() or 0)
-        # Only the gateway writes these; a client's copy could steer routing or reach a provider.
-        forged = [name for name in self._headers if INTERNAL_PREFIX in name and name.startswith(INTERNAL_PREFIX)]
+        # To look at each name takes several times as long as this, and few clients have one of these.
+        forged = self._forged() if INTERNAL_PREFIX in " ".join(self._headers) else ()
+        return replies.one_header("request_headers", names.INTERNAL_REQUEST_ID, self.internal_id, removes=forged)
+
+    def _forged(self) -> tuple[str, ...]:
+        """Headers to remove which only the gateway writes: a client's could steer routing, or reach a provider."""
+        forged = [name for name in self._headers if name.startswith(INTERNAL_PREFIX)]
         for name in forged:
             del self._headers[name]
-        removes = tuple([name for name in forged if name != names.INTERNAL_REQUEST_ID])
-        return replies.one_header("request_headers", names.INTERNAL_REQUEST_ID, self.internal_id, removes=removes)
+        return tuple([name for name in forged if name != names.INTERNAL_REQUEST_ID])
 
-    def request_body(self, message: HttpBody) -> Reply:
+    def request_body(self, piece: bytes, *, end_of_stream: bool) -> Reply:
         if self._request is not None or self._refused:
             # The request is complete: a repeated end of the body must not be read into it once more.
             _log.warning("request body after its end", request_id=self.request_id)
             return replies.neutral("request_body")
-        piece = message.body
         self._received += len(piece)
         self._check_size(self._received)
         self._pieces.append(piece)
-        if not self._may_be_complete(message):
+        if not (end_of_stream or self._may_be_complete()):
             return replies.neutral("request_body")
         try:
             self._request = self._parse()
         except MalformedRequest as error:
-            if message.end_of_stream or not _is_truncated(error):
+            if end_of_stream or not _is_truncated(error):
                 raise
             if self._request_mode == BUFFERED_PARTIAL:
                 # Envoy has sent what fits its buffer, and will not send the rest.
@@ -136,13 +133,13 @@ class RouterExchange:
             self._pieces.clear()
         return replies.neutral("request_trailers")
 
-    def _may_be_complete(self, message: HttpBody) -> bool:
-        """Whether this piece may end the body.
+    def _may_be_complete(self) -> bool:
+        """Whether this piece may end the body, though it does not say so.
 
         A buffered body is one message, without ``end_of_stream`` when trailers follow it. An Envoy that does not
         say which mode it uses is judged by the length that the client declared, and else by whether the JSON is cut.
         """
-        if message.end_of_stream or self._request_mode in (BUFFERED, BUFFERED_PARTIAL):
+        if self._request_mode in (BUFFERED, BUFFERED_PARTIAL):
             return True
         if self._request_mode == STREAMED:
             return False
@@ -299,7 +296,7 @@ class RouterExchange:
 
     # Response
 
-    def response_headers(self, message: HttpHeaders, headers: HeaderDict) -> Reply:
+    def response_headers(self, headers: HeaderDict, *, end_of_stream: bool) -> Reply:
         if self._attempt is None:
             self._unattempted(status_code(headers.get(":status", "")), "envoy")
         # From here on Envoy cannot retry, so the request's bytes are not needed any more.
@@ -311,14 +308,14 @@ class RouterExchange:
         if self._attempt is None or self._local_reply or self._attempt.outcome is not None:
             return replies.neutral("response_headers")
         self._response = ResponseExchange(self._context, self._attempt, headers, self._response_mode, self._span)
-        return self._response.headers(end_of_stream=message.end_of_stream)
+        return self._response.headers(end_of_stream=end_of_stream)
 
-    def response_body(self, message: HttpBody) -> Reply:
+    def response_body(self, piece: bytes, *, end_of_stream: bool) -> Reply:
         if self._response is None:
             if self._span is not None:
-                self._span.piece(message.body)
+                self._span.piece(piece)
             return replies.neutral("response_body")
-        return self._response.body(message.body, end_of_stream=message.end_of_stream)
+        return self._response.body(piece, end_of_stream=end_of_stream)
 
     def response_trailers(self) -> Reply:
         if self._response is None:

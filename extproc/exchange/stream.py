@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
@@ -16,7 +16,9 @@ from extproc.exchange.accounts import Accounts
 from extproc.exchange.attributes import UnmatchedAttempt, read_target
 from extproc.exchange.context import ExchangeContext, ExchangeOptions, new_id
 from extproc.exchange.decode import decode
-from extproc.exchange.headers import HeaderDict, read_headers
+from extproc.exchange.headers import HeaderDict
+from extproc.exchange.message_reader import read_message
+from extproc.exchange.messages import Envelope, Message
 from extproc.exchange.models import list_models
 from extproc.exchange.owners import ForeignAttempt, Owner
 from extproc.exchange.registry import Registry
@@ -27,7 +29,7 @@ from extproc.runtime import Runtime
 from extproc.telemetry.ledger import Ledger
 from extproc.telemetry.metrics import Metrics, StreamSeries
 from extproc.telemetry.tracing.base import Tracer
-from protos.ext_proc_pb2 import FULL_DUPLEX_STREAMED, GRPC, ProcessingRequest, ProtocolConfiguration
+from protos.ext_proc_pb2 import FULL_DUPLEX_STREAMED, GRPC, ProtocolConfiguration
 
 _log = structlog.get_logger(__name__)
 
@@ -61,7 +63,7 @@ class Processor:
             ledger.backlog = metrics.backlog
         self._registry = Registry()
         # What does not say whether it is a request or an attempt counts as the former.
-        self._series = metrics.streams(ROUTER)
+        self._series = metrics.streams[ROUTER]
         self._context = ExchangeContext(
             metrics=metrics,
             options=options or ExchangeOptions(),
@@ -123,8 +125,8 @@ class Stream:
         self._series = series
         self._closed = False
 
-    def feed(self, request: ProcessingRequest) -> Reply | None:
-        """Handle one message; ``None`` only where Envoy observes and wants no reply.
+    def feed(self, data: bytes) -> Reply | None:
+        """Handle one ``ProcessingRequest``; ``None`` only where Envoy observes and wants no reply.
 
         Raises:
             ForeignAttempt: the stream belongs to another worker. Nothing was done with the message.
@@ -132,22 +134,24 @@ class Stream:
         """
         context = self._context
         started = context.clock()
-        kind = request.WhichOneof("request")
+        message = read_message(data)
+        envelope = message.envelope
+        kind = envelope.kind
         handler = _HANDLERS.get(kind)
         if handler is None:
             raise StreamFailure(StreamFailure.UNKNOWN, "error processing request message: unknown request type: none")
         try:
-            reply = handler(self, request)
+            reply = handler(self, message)
         except ClientError as error:
-            reply = self._refuse(error, request)
+            reply = self._refuse(error, message)
         except StreamFailure:
             raise
         except Exception as error:  # noqa: BLE001 - whatever one stream does must not end the process
-            reply = self._fault(kind, error, request)
+            reply = self._fault(error, message)
         if context.options.debug:
-            self._debug(request, kind, reply)
+            self._debug(data, kind, reply)
         self._series.messages[kind].observe(context.clock() - started)
-        return None if request.observability_mode else reply
+        return None if envelope.observed else reply
 
     def close(self) -> None:
         """Account for the stream's end; safe to call twice, and whichever way the stream ends."""
@@ -157,21 +161,21 @@ class Stream:
         if self._level:
             self._series.open.value -= 1
         if self._router is not None:
-            self._registry.remove(self._router)
+            self._registry.pop(self._router.internal_id, None)
             try:
                 self._router.close()
             except Exception:  # noqa: BLE001 - the stream has ended; only the log can still be told
                 self._router.failed()
                 _log.exception("fault while closing a stream", request_id=self._router.request_id)
 
-    def _debug(self, request: ProcessingRequest, kind: str, reply: Reply) -> None:
+    def _debug(self, data: bytes, kind: str, reply: Reply) -> None:
         owner = self._router or self._upstream_of
         who = {"request_id": owner.request_id if owner else "", "is_upstream_filter": self._level == UPSTREAM}
         runtime = owner.runtime if owner else self._context.runtime
         secret = runtime.secret_headers if runtime else frozenset[str]()
         redact = self._context.options.redact
         try:
-            received = debug.request_fields(request, kind, secret=secret, redact=redact)
+            received = debug.request_fields(data, kind, secret=secret, redact=redact)
             answered = debug.reply_fields(reply, secret=secret, redact=redact)
         except Exception:  # noqa: BLE001 - a line that cannot be written must not cost the client its answer
             _log.exception("fault while preparing a debug line", kind=kind, **who)
@@ -181,41 +185,39 @@ class Stream:
 
     # Request headers
 
-    def _request_headers(self, request: ProcessingRequest) -> Reply:
+    def _request_headers(self, message: Message) -> Reply:
         if self._level:
             return replies.neutral("request_headers")
-        headers = read_headers(request.request_headers.headers)
-        internal_id = headers.get(names.INTERNAL_REQUEST_ID, "")
-        owner = self._registry.find(internal_id)
-        foreign = self._foreign(internal_id) if owner is None else None
+        envelope, headers = message.envelope, message.headers
+        owner = foreign = None
+        internal_id = headers.get(names.INTERNAL_REQUEST_ID)
+        if internal_id:
+            owner = self._registry.get(internal_id)
+            if owner is None and self._context.owner is not None:
+                foreign = self._context.owner.foreign(internal_id)
         # Only Envoy's upstream-level filter is set up with attributes. The id in the headers says nothing about the
         # level: backends have seen it, and what a backend knows a client may know.
-        attributes = request.attributes
-        if attributes:
+        if envelope.attributes:
             if foreign is not None:
                 raise ForeignAttempt(foreign)
             self._open(UPSTREAM)
-            return self._upstream_headers(request, headers, owner, attributes)
+            return self._upstream_headers(envelope, headers, owner)
         self._open(ROUTER)
         if owner is not None or foreign is not None:
             # Either a filter that lost its attributes, or a client that plays with an id: neither may go on as it is.
             raise UnmatchedAttempt("missing attributes in request")
-        return self._router_headers(request, headers)
-
-    def _foreign(self, internal_id: str) -> Owner | None:
-        own = self._context.owner
-        return None if own is None or not internal_id else own.foreign(internal_id)
+        return self._router_headers(envelope, headers)
 
     def _open(self, level: str) -> None:
         self._level = level
-        self._series = self._context.metrics.streams(level)
-        self._series.open.value += 1
+        self._series = series = self._context.metrics.streams[level]
+        series.open.value += 1
 
-    def _router_headers(self, request: ProcessingRequest, headers: HeaderDict) -> Reply:
+    def _router_headers(self, envelope: Envelope, headers: HeaderDict) -> Reply:
         context = self._context
         if context.closing:
             raise StreamFailure(StreamFailure.UNAVAILABLE, "shutting down")
-        modes = _body_modes(request.protocol_config)
+        modes = _body_modes(envelope.protocol)
         if not _UNSUPPORTED_MODES.isdisjoint(modes):
             _log.error("unsupported body mode; use BUFFERED", modes=modes)
             raise BackendUnavailable("the gateway's filter uses a body mode that the external processor does not take")
@@ -230,9 +232,9 @@ class Stream:
             if form is not None:
                 return list_models(runtime.models, form, headers)
             return self._unknown_path(path)
-        self._router = RouterExchange(context, runtime, endpoint, headers, modes)
-        self._registry.add(self._router)
-        return self._router.request_headers(request.request_headers)
+        self._router = router = RouterExchange(context, runtime, endpoint, headers, modes)
+        self._registry[router.internal_id] = router
+        return router.request_headers(end_of_stream=envelope.end_of_stream)
 
     def _unknown_path(self, path: str) -> Reply:
         text = f"unsupported path: {path}"
@@ -240,13 +242,7 @@ class Stream:
         self.end = StreamFailure(StreamFailure.NOT_FOUND, text)
         return replies.immediate(404, text.encode(), content_type=None, grpc_status=StreamFailure.NOT_FOUND)
 
-    def _upstream_headers(
-        self,
-        request: ProcessingRequest,
-        headers: HeaderDict,
-        owner: RouterExchange | None,
-        attributes: Mapping[str, bytes],
-    ) -> Reply:
+    def _upstream_headers(self, envelope: Envelope, headers: HeaderDict, owner: RouterExchange | None) -> Reply:
         if owner is None:
             internal_id = headers.get(names.INTERNAL_REQUEST_ID)
             raise UnmatchedAttempt(
@@ -255,40 +251,39 @@ class Stream:
                 else "missing internal request ID header from router filter"
             )
         self._upstream_of = owner
-        target = read_target(attributes, headers)
-        return attempt_headers(self._context, owner, request, headers, target)
+        target = read_target(envelope.attributes, headers)
+        return attempt_headers(self._context, owner, envelope.metadata, headers, target)
 
     # The other phases
 
-    def _request_body(self, request: ProcessingRequest) -> Reply:
+    def _request_body(self, message: Message) -> Reply:
         if self._router is None:
             return replies.neutral("request_body")
-        return self._router.request_body(request.request_body)
+        return self._router.request_body(message.body, end_of_stream=message.envelope.end_of_stream)
 
-    def _response_headers(self, request: ProcessingRequest) -> Reply:
+    def _response_headers(self, message: Message) -> Reply:
         if self._router is None:
             return replies.neutral("response_headers")
-        message = request.response_headers
-        return self._router.response_headers(message, read_headers(message.headers))
+        return self._router.response_headers(message.headers, end_of_stream=message.envelope.end_of_stream)
 
-    def _response_body(self, request: ProcessingRequest) -> Reply:
+    def _response_body(self, message: Message) -> Reply:
         if self._router is None:
             return replies.neutral("response_body")
-        return self._router.response_body(request.response_body)
+        return self._router.response_body(message.body, end_of_stream=message.envelope.end_of_stream)
 
-    def _request_trailers(self, _request: ProcessingRequest) -> Reply:
+    def _request_trailers(self, _message: Message) -> Reply:
         if self._router is None:
             return replies.neutral("request_trailers")
         return self._router.request_trailers()
 
-    def _response_trailers(self, _request: ProcessingRequest) -> Reply:
+    def _response_trailers(self, _message: Message) -> Reply:
         if self._router is None:
             return replies.neutral("response_trailers")
         return self._router.response_trailers()
 
     # Errors
 
-    def _refuse(self, error: ClientError, request: ProcessingRequest) -> Reply:
+    def _refuse(self, error: ClientError, message: Message) -> Reply:
         """Answer the client, in the error shape of its API."""
         owner = self._router or self._upstream_of
         body = owner.error_body(error) if owner else client_error_body(error)
@@ -298,14 +293,15 @@ class Stream:
             owner.answered_locally(error.status)
         else:
             self._context.accounts.unattempted(error.status, by="processor")
-        _log.info("request refused", status=error.status, reason=str(error), **_whose(owner, request))
+        _log.info("request refused", status=error.status, reason=str(error), **_whose(owner, message))
         return replies.client_error(error, body, owner.failure(body) if owner else None)
 
-    def _fault(self, kind: str, error: Exception, request: ProcessingRequest) -> Reply:
+    def _fault(self, error: Exception, message: Message) -> Reply:
         """Something that must not happen: the log gets the cause, the client an id to ask about."""
+        kind = message.envelope.kind
         fault_id = self._context.new_id()
         owner = self._router or self._upstream_of
-        whose = _whose(owner, request)
+        whose = _whose(owner, message)
         if isinstance(error, UnmatchedAttempt):
             _log.error("attempt cannot be matched", error=str(error), fault_id=fault_id, **whose)
         else:
@@ -315,16 +311,12 @@ class Stream:
         if kind.startswith("response") and owner is not None and owner.response_started:
             # The client has its status already; only the end of the stream can tell it.
             raise StreamFailure(StreamFailure.INTERNAL, f"internal error, id {fault_id}") from error
-        return self._refuse(InternalFault(fault_id), request)
+        return self._refuse(InternalFault(fault_id), message)
 
 
-def _whose(owner: RouterExchange | None, request: ProcessingRequest) -> dict[str, str]:
+def _whose(owner: RouterExchange | None, message: Message) -> dict[str, str]:
     """Whose problem a log line is about; a request that has not been taken is known by its headers alone."""
-    if owner is not None:
-        return owner.log_fields()
-    if not request.HasField("request_headers"):
-        return {"request_id": ""}
-    return {"request_id": read_headers(request.request_headers.headers).get(names.REQUEST_ID, "")}
+    return {"request_id": message.headers.get(names.REQUEST_ID, "")} if owner is None else owner.log_fields()
 
 
 @lru_cache(maxsize=64)
@@ -339,7 +331,7 @@ def _body_modes(encoded: bytes) -> BodyModes:
     return config.request_body_mode, config.response_body_mode
 
 
-_HANDLERS: dict[str | None, Callable[[Stream, ProcessingRequest], Reply]] = {
+_HANDLERS: dict[str, Callable[[Stream, Message], Reply]] = {
     "request_headers": Stream._request_headers,  # noqa: SLF001 - the table of this class
     "request_body": Stream._request_body,  # noqa: SLF001
     "request_trailers": Stream._request_trailers,  # noqa: SLF001

@@ -262,7 +262,7 @@ def _body_message(body: bytes) -> ProcessingRequest:
 
 
 def _feed(stream: Stream, message: ProcessingRequest) -> ProcessingResponse:
-    reply = stream.feed(message)
+    reply = stream.feed(message.SerializeToString())
     assert reply is not None, "it is not observing"
     return ProcessingResponse.FromString(reply.SerializeToString())
 

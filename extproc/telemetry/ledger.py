@@ -154,9 +154,11 @@ class Tally(Struct, array_like=True):
         self.cached += cached
         self.output += output
         self.reasoning += reasoning
+        together: dict[str, int] = {}
         for each in costs:
-            if each:
-                add_costs(self.costs, each)
+            for key, amount in each.items():
+                together[key] = together.get(key, 0) + amount
+        add_costs(self.costs, together)
         if outcome != "success":
             self.others[outcome] = self.others.get(outcome, 0) + len(seconds)
             return

@@ -139,6 +139,7 @@ class Metrics:
 
     Attributes:
         backlog: what is yet to be recorded; whoever reads the metrics has it recorded by that.
+        streams: what is recorded of the ext_proc streams of a level, by its name.
 
     Args:
         environ: where ``OTEL_SERVICE_NAME`` and ``OTEL_RESOURCE_ATTRIBUTES`` are looked up, for ``target_info``.
@@ -184,8 +185,8 @@ class Metrics:
             "extproc_message_seconds", "Time spent on one ext_proc message, by level and phase.", _MESSAGE_BUCKETS
         )
         self.registry.register(_MessageCount(self._message_seconds))
-        self._streams = self._scalars("gauge", "extproc_streams", "ext_proc streams that are open.")
-        self._levels: dict[str, StreamSeries] = {}
+        opened = self._scalars("gauge", "extproc_streams", "ext_proc streams that are open.")
+        self.streams = _Levels(opened, self._message_seconds)
         self._outcomes: dict[tuple[str, str], Value] = {}
         self._requests = self._scalars("counter", "extproc_attempts", "Attempts at a backend that ended, by outcome.")
         self._unattempted = self._scalars(
@@ -324,14 +325,6 @@ class Metrics:
             attempt.per_output_token = self._per_output_token.series(_labels(attempt.attributes))
         attempt.per_output_token.extend(seconds)
 
-    def streams(self, level: str) -> StreamSeries:
-        """What is recorded of the ext_proc streams of a level."""
-        series = self._levels.get(level)
-        if series is None:
-            opened = self._streams.series(level=level)
-            series = self._levels[level] = StreamSeries(opened, _MessageSeries(self._message_seconds, level))
-        return series
-
     def outcome(self, operation: str, outcome: str, count: int = 1) -> None:
         """Count attempts by how they ended: ``success``, ``client_cancelled`` and so on."""
         series = self._outcomes.get((operation, outcome))
@@ -462,6 +455,18 @@ class StreamSeries:
     def __init__(self, opened: Value, messages: Mapping[str, Distribution]) -> None:
         self.open = opened
         self.messages = messages
+
+
+class _Levels(dict[str, StreamSeries]):
+    """What is recorded of the streams by level, each made at its first use."""
+
+    def __init__(self, opened: Scalars, seconds: Histogram) -> None:
+        self._opened = opened
+        self._seconds = seconds
+
+    def __missing__(self, level: str) -> StreamSeries:
+        series = self[level] = StreamSeries(self._opened.series(level=level), _MessageSeries(self._seconds, level))
+        return series
 
 
 class _MessageSeries(dict[str, Distribution]):

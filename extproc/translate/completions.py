@@ -13,18 +13,18 @@ from extproc.translate.passthrough import PassThrough, azure_path, openai_path
 
 def openai_completions(target: Target) -> Translator:
     return PassThrough(
-        path=openai_path(target.schema.prefix, "completions"),
-        observer=UsageObserver(read_chat_report),
-        model_override=target.model_override,
+        openai_path(target.schema.prefix, "completions"),
+        UsageObserver(read_chat_report),
+        target.model_override,
     )
 
 
 def azure_completions(target: Target) -> Translator:
     """Azure has this API for deployments of instruct models; the name in the body follows the one in the path."""
     return PassThrough(
-        path=azure_path(target.schema.version, "completions"),
-        observer=UsageObserver(read_chat_report),
-        model_override=target.model_override,
+        azure_path(target.schema.version, "completions"),
+        UsageObserver(read_chat_report),
+        target.model_override,
     )
 
 

@@ -123,10 +123,10 @@ class PassThrough:
 
     def __init__(
         self,
-        *,
         path: PathRule,
         observer: Observer,
         model_override: str,
+        *,
         edit: RequestEdit = name_model,
         error: ErrorRule = pass_or_wrap,
     ) -> None:

@@ -55,19 +55,19 @@ SERVED_SCHEMAS = frozenset(schema for _, schema in TRANSLATORS)
 """Backend schemas that at least one endpoint can be translated to."""
 
 
-def translator_for(operation: Operation, target: Target, *, backend: str) -> Translator:
-    """A fresh translator for one attempt.
+def factory_for(operation: Operation, schema: str, *, backend: str) -> Factory:
+    """What makes a fresh translator for each attempt.
+
+    Where no translation exists it raises ``UnsupportedBackend``, which names endpoint, schema and backend.
 
     Args:
         operation: what the client asks for.
-        target: the backend as far as translation depends on it.
+        schema: the name of the API that the backend speaks.
         backend: its name, for messages.
-
-    Raises:
-        UnsupportedBackend: no translation exists; the message names endpoint, schema and backend.
     """
-    factory = TRANSLATORS.get((operation, target.schema.name))
-    if factory is None:
-        speaks = target.schema.name or "no known API schema"
+
+    def refuse(_target: Target) -> Translator:
+        speaks = schema or "no known API schema"
         raise UnsupportedBackend(f"backend {backend} speaks {speaks}; {operation} requests cannot be sent to it")
-    return factory(target)
+
+    return TRANSLATORS.get((operation, schema), refuse)

@@ -6,11 +6,9 @@ from typing import Final, Protocol
 from uuid import uuid4
 
 import structlog
-from google.protobuf.message import DecodeError
 
 from extproc.errors import StreamFailure
 from extproc.exchange.owners import ForeignAttempt, Owner
-from protos.ext_proc_pb2 import ProcessingRequest
 
 _log = structlog.get_logger(__name__)
 
@@ -25,11 +23,11 @@ class Encodable(Protocol):
 
 
 class Stream(Protocol):
-    """One ext_proc stream of the core: a message in, a reply out."""
+    """One ext_proc stream of the core: a message in, as it came, a reply out."""
 
     end: StreamFailure | None
 
-    def feed(self, request: ProcessingRequest) -> Encodable | None: ...
+    def feed(self, data: bytes) -> Encodable | None: ...
     def close(self) -> None: ...
 
 
@@ -125,15 +123,13 @@ def converse(stream: Stream, data: bytes, caller: Caller) -> None:
         ForeignAttempt: the stream belongs to another process; nothing was done with the message.
     """
     try:
-        reply = stream.feed(ProcessingRequest.FromString(data))
+        reply = stream.feed(data)
         if reply is not None:
             caller.send(reply.SerializeToString())
     except ForeignAttempt:
         raise
     except StreamFailure as failure:
         caller.finish(failure.code, failure.message)
-    except DecodeError:
-        caller.finish(StreamFailure.INTERNAL, "message cannot be decoded")
     except Exception as error:  # noqa: BLE001 - one stream must not harm another, whatever the fault
         internal = fault(error)
         caller.finish(internal.code, internal.message)

@@ -22,7 +22,6 @@ from extproc.errors import StreamFailure
 from extproc.loops import set_within
 from extproc.transport.base import HEALTH_SECONDS, Encodable, HealthCheckError, ListenError, Processor, Stream, fault
 from extproc.transport.listen import UNIX, SocketFile, bind_tcp, reachable
-from protos.ext_proc_pb2 import ProcessingRequest
 from protos.health_pb2 import HealthCheckRequest, HealthCheckResponse, HealthListRequest, HealthListResponse
 
 MAX_INT32: Final = 2**31 - 1
@@ -104,7 +103,8 @@ class GrpcServer:
         return HealthProbe(self._address)
 
     def _process_service(self) -> grpc.GenericRpcHandler:
-        process = grpc.stream_stream_rpc_method_handler(self._process, ProcessingRequest.FromString, _encode)
+        # The core reads messages itself.
+        process = grpc.stream_stream_rpc_method_handler(self._process, None, _encode)
         return grpc.method_handlers_generic_handler("envoy.service.ext_proc.v3.ExternalProcessor", {"Process": process})
 
     def _health_service(self) -> grpc.GenericRpcHandler:
@@ -158,8 +158,8 @@ class GrpcServer:
 async def _exchange(stream: Stream, context: Any) -> StreamFailure | None:  # noqa: ANN401 - grpcio has no types
     """Feed every message of a stream to the core; return the status to end with, if it is not OK."""
     try:
-        while (request := await context.read()) is not aio.EOF:
-            reply = stream.feed(request)
+        while (data := await context.read()) is not aio.EOF:
+            reply = stream.feed(data)
             if reply is not None:
                 await context.write(reply)
             if stream.end is not None:

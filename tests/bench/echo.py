@@ -54,7 +54,8 @@ class EchoStream:
 
     end = None
 
-    def feed(self, request: ProcessingRequest) -> ProcessingResponse:
+    def feed(self, data: bytes) -> ProcessingResponse:
+        request = ProcessingRequest.FromString(data)
         kind = request.WhichOneof("request")
         if kind == "response_headers" and _is_event_stream(request.response_headers):
             return _STREAMED

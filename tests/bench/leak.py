@@ -143,8 +143,8 @@ class Echo:
 
     end = None
 
-    def feed(self, request: pb.ProcessingRequest) -> pb.ProcessingResponse:
-        if request.WhichOneof("request") == "request_headers":
+    def feed(self, data: bytes) -> pb.ProcessingResponse:
+        if pb.ProcessingRequest.FromString(data).WhichOneof("request") == "request_headers":
             return pb.ProcessingResponse(request_headers=pb.HeadersResponse())
         return pb.ProcessingResponse(request_body=pb.BodyResponse())
 
@@ -174,8 +174,8 @@ async def handle_and_return(_: object, context: aio.ServicerContext) -> None:
     """Swallow the cancellation and return as if all was well; what most handlers do."""
     stream = Echo()
     try:
-        while (request := await context.read()) is not aio.EOF:
-            await context.write(stream.feed(request))
+        while (data := await context.read()) is not aio.EOF:
+            await context.write(stream.feed(data))
     except asyncio.CancelledError:
         return
 
@@ -183,22 +183,22 @@ async def handle_and_return(_: object, context: aio.ServicerContext) -> None:
 async def handle_and_raise(_: object, context: aio.ServicerContext) -> None:
     """Let the cancellation through."""
     stream = Echo()
-    while (request := await context.read()) is not aio.EOF:
-        await context.write(stream.feed(request))
+    while (data := await context.read()) is not aio.EOF:
+        await context.write(stream.feed(data))
 
 
 async def handle_iterator(requests: object, context: aio.ServicerContext) -> None:
     """``async for``, the documented way."""
     stream = Echo()
-    async for request in requests:
-        await context.write(stream.feed(request))
+    async for data in requests:
+        await context.write(stream.feed(data))
 
 
 async def generate(requests: object, context: aio.ServicerContext):
     """An async generator, the documented way with ``yield``."""
     stream = Echo()
-    async for request in requests:
-        yield stream.feed(request)
+    async for data in requests:
+        yield stream.feed(data)
 
 
 HANDLERS = {
@@ -220,9 +220,7 @@ async def serve(name: str) -> None:
         print(address.rpartition(":")[2], flush=True)
         await asyncio.Event().wait()
     raw = aio.server(options=[("grpc.so_reuseport", 0)])
-    handler = grpc.stream_stream_rpc_method_handler(
-        HANDLERS[name], pb.ProcessingRequest.FromString, pb.ProcessingResponse.SerializeToString
-    )
+    handler = grpc.stream_stream_rpc_method_handler(HANDLERS[name], None, pb.ProcessingResponse.SerializeToString)
     service, _, method = METHOD.lstrip("/").partition("/")
     raw.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
     print(raw.add_insecure_port("127.0.0.1:0"), flush=True)

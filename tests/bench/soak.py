@@ -43,8 +43,8 @@ class Echo:
 
     end = None
 
-    def feed(self, request: ProcessingRequest) -> ProcessingResponse:
-        body = request.request_body.body
+    def feed(self, data: bytes) -> ProcessingResponse:
+        body = ProcessingRequest.FromString(data).request_body.body
         reply = ProcessingResponse(request_body=BodyResponse())
         wanted = b"x" * int(body[5:]) if body.startswith(b"size:") else body
         reply.request_body.response.body_mutation.body = wanted

@@ -20,7 +20,7 @@ from extproc.runtime import build_runtime
 from extproc.telemetry.metrics import Metrics
 from extproc.translate.table import TRANSLATORS
 from filter_config.load import decode
-from protos.ext_proc_pb2 import ProcessingRequest, ProcessingResponse
+from protos.ext_proc_pb2 import ProcessingResponse
 from tests.bench.answers import ANSWERS, Answer
 from tests.bench.loads import LoadFailed, chat_body
 from tests.bench.results import RowState, Sample
@@ -41,11 +41,11 @@ _ID = "bench"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """The messages of one request: those of the router-level stream around the one of the attempt."""
+    """The messages of one request, encoded: those of the router-level stream around the one of the attempt."""
 
-    before: tuple[ProcessingRequest, ...]
-    attempt: ProcessingRequest
-    after: tuple[ProcessingRequest, ...]
+    before: Sequence[bytes]
+    attempt: bytes
+    after: Sequence[bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,8 +164,8 @@ class Subject:
         answer = ANSWERS[str(pair.schema["name"])]
         self._plain = script(pair, answer, stream=False)
         self._stream = script(pair, answer, stream=True)
-        self._piece = response_body(answer.piece, eos=False)
-        self._ending = response_body(answer.ending)
+        self._piece = response_body(answer.piece, eos=False).SerializeToString()
+        self._ending = response_body(answer.ending).SerializeToString()
         self._check(self._play(self._plain))
         self._check([*self._play_stream()[1]])
 
@@ -246,11 +246,12 @@ def script(pair: Pair, answer: Answer, *, stream: bool) -> Script:
     }
     content_type = answer.stream_type if stream else "application/json"
     first = answer.opening if stream else answer.plain
+    attempt = request_headers(carried, attributes={names.BACKEND_OF_HOST: BACKEND, names.ROUTE_NAME: ROUTE})
+    answered = response_headers([(":status", "200"), ("content-type", content_type)])
+    before = (request_headers(headers), request_body(pair.body(stream)))
+    after = (answered, response_body(first, eos=not stream))
     return Script(
-        before=(request_headers(headers), request_body(pair.body(stream))),
-        attempt=request_headers(carried, attributes={names.BACKEND_OF_HOST: BACKEND, names.ROUTE_NAME: ROUTE}),
-        after=(
-            response_headers([(":status", "200"), ("content-type", content_type)]),
-            response_body(first, eos=not stream),
-        ),
+        before=[message.SerializeToString() for message in before],
+        attempt=attempt.SerializeToString(),
+        after=[message.SerializeToString() for message in after],
     )

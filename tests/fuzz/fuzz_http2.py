@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from extproc.exchange.decode import decode
 from protos.ext_proc_pb2 import BodyResponse, ProcessingRequest, ProcessingResponse
 from tests.fuzz.driver import drive
 from tests.support import http2_hpack as hpack
@@ -88,10 +89,10 @@ SEEDS = (
 class _Stream(EchoStream):
     """Echoes, and has no other mind than to end."""
 
-    def feed(self, request: ProcessingRequest) -> ProcessingResponse | None:
-        body = request.request_body.body
+    def feed(self, data: bytes) -> ProcessingResponse | None:
+        body = decode(ProcessingRequest, data).request_body.body
         if body in (b"fail", b"last"):
-            return super().feed(request)
+            return super().feed(data)
         reply = ProcessingResponse(request_body=BodyResponse())
         reply.request_body.response.body_mutation.body = body
         return reply

@@ -34,7 +34,7 @@ from extproc.endpoints.base import Endpoint, Operation, ParsedRequest
 from extproc.endpoints.chat_completions import ChatCompletions
 from extproc.errors import ClientError
 from extproc.translate.base import Target, TranslatedRequest, TranslatedResponse, Translator
-from extproc.translate.table import translator_for
+from extproc.translate.table import factory_for
 from extproc.usage import NO_USAGE, TokenUsage
 from filter_config.model import VersionedAPISchema
 from tests.support import eventstream
@@ -98,7 +98,7 @@ def make_translator(
         new_id=lambda: f"00000000-0000-4000-8000-{next(counter):012}",
         headers=headers or {},
     )
-    return translator_for(operation, target, backend="golden")
+    return factory_for(operation, target.schema.name, backend="golden")(target)
 
 
 def read_reply(case: Path) -> Reply | None:

@@ -26,7 +26,7 @@ class Constant(EchoProcessor):
 
 
 class ConstantStream(EchoStream):
-    def feed(self, request):
+    def feed(self, data):
         self._processor.fed.append(b"")
         return SHORT_REPLY
 

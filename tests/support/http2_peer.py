@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from extproc.errors import StreamFailure
+from extproc.exchange.decode import decode
 from protos.ext_proc_pb2 import BodyResponse, HttpBody, ProcessingRequest, ProcessingResponse
 from tests.support.http2_hpack import Reader, block
 
@@ -216,8 +217,10 @@ class EchoStream:
         self._closed = False
         processor.opened += 1
 
-    def feed(self, request: ProcessingRequest) -> ProcessingResponse | None:
+    def feed(self, data: bytes) -> ProcessingResponse | None:
         assert not self._closed, "fed after it was closed"
+        assert type(data) is bytes, "a message is no other kind of buffer"
+        request = decode(ProcessingRequest, data)
         body = request.request_body.body
         self._processor.fed.append(body)
         self._processor.requests.append(request)

@@ -181,7 +181,7 @@ class Reply:
 
 def fed(stream: Stream, message: ProcessingRequest) -> Reply:
     """What a stream answers, read with the wire library."""
-    reply = stream.feed(message)
+    reply = stream.feed(message.SerializeToString())
     assert reply is not None
     return Reply(ProcessingResponse.FromString(reply.SerializeToString()))
 

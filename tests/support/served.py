@@ -8,6 +8,7 @@ import uvloop
 from grpc import aio
 
 from extproc.errors import StreamFailure
+from extproc.exchange.decode import decode
 from extproc.transport.grpc_aio import GrpcServer
 from extproc.transport.http2.server import Http2Server
 from protos.ext_proc_pb2 import BodyResponse, HttpBody, ProcessingRequest, ProcessingResponse
@@ -32,10 +33,11 @@ class Stream:
         self._processor = processor
         processor.opened += 1
 
-    def feed(self, request):
-        data = request.request_body.body
-        self._processor.fed.append(data)
-        match data:
+    def feed(self, data):
+        assert type(data) is bytes, "a message is no other kind of buffer"
+        piece = decode(ProcessingRequest, data).request_body.body
+        self._processor.fed.append(piece)
+        match piece:
             case b"fail":
                 raise StreamFailure(StreamFailure.NOT_FOUND, "unsupported path: /x")
             case b"fault":
@@ -45,7 +47,7 @@ class Stream:
             case b"last":
                 self.end = StreamFailure(StreamFailure.NOT_FOUND, "that was all")
         reply = ProcessingResponse(request_body=BodyResponse())
-        reply.request_body.response.body_mutation.body = data
+        reply.request_body.response.body_mutation.body = piece
         return reply
 
     def close(self):

@@ -20,17 +20,17 @@ _NO_TOKENS = TokenUsage(input=0, output=0, total=0)
 
 def openai_chat(target: Target) -> Translator:
     return PassThrough(
-        path=openai_path(target.schema.prefix, "chat/completions"),
-        observer=UsageObserver(read_chat_report, unreported=_NO_TOKENS),
-        model_override=target.model_override,
+        openai_path(target.schema.prefix, "chat/completions"),
+        UsageObserver(read_chat_report, _NO_TOKENS),
+        target.model_override,
     )
 
 
 def azure_chat(target: Target) -> Translator:
     return PassThrough(
-        path=azure_path(target.schema.version, "chat/completions"),
-        observer=UsageObserver(read_chat_report, unreported=_NO_TOKENS),
-        model_override=target.model_override,
+        azure_path(target.schema.version, "chat/completions"),
+        UsageObserver(read_chat_report, _NO_TOKENS),
+        target.model_override,
         edit=leave_body,
     )
 

@@ -7,7 +7,7 @@ as soon as its last byte is here.
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final, cast
+from typing import Final
 
 from extproc.transport.http2 import status
 from extproc.transport.http2.application import Responder
@@ -59,7 +59,7 @@ class Call:
     # What a kind of call does
 
     def message(self, data: bytes) -> None:
-        """A message has come, as bytes or another buffer."""
+        """A message has come."""
         raise NotImplementedError
 
     def half_closed(self) -> None:
@@ -154,8 +154,7 @@ class Call:
             return stop
         self._responder.handled()
         self._let_go()
-        # Without another copy: protobuf reads any buffer, though its type stubs do not say so.
-        self.message(cast("bytes", memoryview(buffer)[_PREFIX_SIZE:]))
+        self.message(bytes(memoryview(buffer)[_PREFIX_SIZE:]))
         return cut
 
     def _keep(self, buffer: bytearray, data: bytes, start: int, stop: int) -> None:

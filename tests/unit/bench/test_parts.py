@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extproc.exchange import names
-from extproc.exchange.headers import read_headers
+from extproc.exchange.message_reader import read_message
 from extproc.settings import Settings
 from filter_config.load import decode
 from protos.ext_proc_pb2 import STREAMED
@@ -209,7 +209,7 @@ def test_when_the_time_is_over_the_rest_is_skipped_and_said_so():
     ids=lambda message: message.WhichOneof("request"),
 )
 def test_the_echo_answers_each_message_with_nothing_to_do(message):
-    reply = Echo().open().feed(message)
+    reply = Echo().open().feed(message.SerializeToString())
     kind = message.WhichOneof("request")
     assert reply.WhichOneof("response") == kind
     assert not getattr(reply, kind).HasField("response")
@@ -218,7 +218,7 @@ def test_the_echo_answers_each_message_with_nothing_to_do(message):
 
 def test_the_echo_asks_for_the_pieces_of_a_stream():
     headers = response_headers({":status": "200", "content-type": "text/event-stream"})
-    assert Echo().open().feed(headers).mode_override.response_body_mode == STREAMED
+    assert Echo().open().feed(headers.SerializeToString()).mode_override.response_body_mode == STREAMED
 
 
 # Paced streams
@@ -320,5 +320,5 @@ def test_a_refused_request_is_not_measured(monkeypatch):
 
 
 def test_the_attempt_carries_the_id_of_its_request():
-    attempt = translators.script(translators.PAIRS["OpenAI"], ANSWERS["OpenAI"], stream=True).attempt
-    assert read_headers(attempt.request_headers.headers)[names.INTERNAL_REQUEST_ID] == "req-1-bench"
+    script = translators.script(translators.PAIRS["OpenAI"], ANSWERS["OpenAI"], stream=True)
+    assert read_message(script.attempt).headers[names.INTERNAL_REQUEST_ID] == "req-1-bench"

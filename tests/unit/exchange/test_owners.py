@@ -48,7 +48,7 @@ def test_an_attempt_at_another_workers_request_is_not_touched(processor, gateway
     before = gateway.metrics.snapshot()
     stream = processor.open()
     with pytest.raises(ForeignAttempt) as caught:
-        stream.feed(request_headers(carrying(request_id), attributes=ATTRIBUTES))
+        stream.feed(request_headers(carrying(request_id), attributes=ATTRIBUTES).SerializeToString())
     stream.close()
     assert caught.value.owner.name == owner
     # A transport that cannot relay ends the stream, and Envoy may try again.

@@ -226,14 +226,14 @@ def test_modes_that_are_none_end_the_stream(gateway):
     message = request_headers(DEFAULT_HEADERS)
     message.protocol_config = b"\x0a\x05x"
     with pytest.raises(StreamFailure, match="cannot be decoded") as failure:
-        gateway.stream().feed(message)
+        gateway.stream().feed(message.SerializeToString())
     assert failure.value.code == StreamFailure.INTERNAL
 
 
 @pytest.mark.parametrize("size", [1, 7, 20, len(BODY)])
 def test_a_streamed_body_is_read_when_it_is_whole(gateway, size):
     stream = gateway.stream()
-    stream.feed(_mode(STREAMED))
+    stream.feed(_mode(STREAMED).SerializeToString())
     pieces = [BODY[i : i + size] for i in range(0, len(BODY), size)]
     replies = [fed(stream, request_body(piece, eos=index == len(pieces) - 1)) for index, piece in enumerate(pieces)]
     assert all(reply.is_neutral for reply in replies[:-1])
@@ -243,7 +243,7 @@ def test_a_streamed_body_is_read_when_it_is_whole(gateway, size):
 def test_a_buffered_body_needs_no_end_of_stream(gateway):
     """With request trailers the flag is on them."""
     stream = gateway.stream()
-    stream.feed(_mode(BUFFERED))
+    stream.feed(_mode(BUFFERED).SerializeToString())
     assert fed(stream, request_body(BODY, eos=False)).set["x-ai-eg-model"] == "m"
 
 

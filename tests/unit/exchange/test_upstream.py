@@ -185,7 +185,7 @@ def test_metadata_that_is_none_ends_the_stream():
     message = request_headers(exchange.carried, attributes={names.BACKEND_OF_HOST: BACKEND})
     message.metadata_context = b"\x0a\x05x"
     with pytest.raises(StreamFailure, match="cannot be decoded") as failure:
-        exchange.gateway.stream().feed(message)
+        exchange.gateway.stream().feed(message.SerializeToString())
     assert failure.value.code == StreamFailure.INTERNAL
 
 

@@ -128,7 +128,7 @@ def test_any_messages_in_any_order(play, options, config):
                 continue
             stream = streams[index]
             try:
-                reply = stream.feed(message)
+                reply = stream.feed(message.SerializeToString())
             except StreamFailure:
                 ended.add(index)
                 continue

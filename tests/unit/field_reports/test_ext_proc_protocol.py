@@ -423,7 +423,7 @@ class TestWithoutARequest:
     def test_an_empty_message(self, gateway):
         """An empty oneof is no phase at all; there is no reply of its kind."""
         with pytest.raises(StreamFailure) as failed:
-            gateway.stream().feed(ProcessingRequest())
+            gateway.stream().feed(b"")
         assert failed.value.code == StreamFailure.UNKNOWN
 
     def test_a_local_answer_after_the_attempt_is_in_the_clients_shape(self, gateway):

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz import fuzz_encoding, fuzz_eventstream, fuzz_header_maps, fuzz_jsonedit, fuzz_sse
+from tests.fuzz import fuzz_encoding, fuzz_eventstream, fuzz_jsonedit, fuzz_messages, fuzz_sse
 
 TARGETS = {
     "jsonedit": fuzz_jsonedit,
     "sse": fuzz_sse,
     "eventstream": fuzz_eventstream,
     "encoding": fuzz_encoding,
-    "header maps": fuzz_header_maps,
+    "messages": fuzz_messages,
 }
 SEEDS = {
     f"{name} {number}": (target, seed) for name, target in TARGETS.items() for number, seed in enumerate(target.SEEDS)

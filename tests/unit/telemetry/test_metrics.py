@@ -216,9 +216,9 @@ def test_a_header_cannot_be_mapped_to_the_label_of_buckets():
 
 def test_messages_are_counted_and_timed():
     metrics = Metrics()
-    metrics.streams("router").messages["request_body"].observe(0.00002)
-    metrics.streams("router").messages["request_body"].observe(0.5)
-    metrics.streams("upstream").messages["request_headers"].observe(0.00005)
+    metrics.streams["router"].messages["request_body"].observe(0.00002)
+    metrics.streams["router"].messages["request_body"].observe(0.5)
+    metrics.streams["upstream"].messages["request_headers"].observe(0.00005)
     assert samples(metrics, "extproc_messages_total") == [
         ({"level": "router", "phase": "request_body"}, 2),
         ({"level": "upstream", "phase": "request_headers"}, 1),
@@ -230,8 +230,8 @@ def test_messages_are_counted_and_timed():
 def test_streams_go_up_and_down():
     metrics = Metrics()
     for _ in range(3):
-        metrics.streams("router").open.add()
-    metrics.streams("router").open.add(-1)
+        metrics.streams["router"].open.add()
+    metrics.streams["router"].open.add(-1)
     assert samples(metrics, "extproc_streams") == [({"level": "router"}, 2)]
 
 

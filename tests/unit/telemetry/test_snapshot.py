@@ -16,8 +16,8 @@ RECORDS = {
     "duration": lambda metrics, n: metrics.request_durations(LABELS, [n]),
     "failed": lambda metrics, n: metrics.request_durations(LABELS, [n], "_OTHER"),
     "first token": lambda metrics, n: metrics.time_to_first_token(LABELS, n),
-    "message": lambda metrics, n: metrics.streams("router").messages[f"phase {n % 3}"].observe(n),
-    "opened": lambda metrics, n: metrics.streams("router").open.add(),
+    "message": lambda metrics, n: metrics.streams["router"].messages[f"phase {n % 3}"].observe(n),
+    "opened": lambda metrics, n: metrics.streams["router"].open.add(),
     "outcome": lambda metrics, n: metrics.outcome("chat", f"outcome {n % 3}"),
     "cost error": lambda metrics, n: metrics.cost_error(f"key {n % 2}"),
     "relayed": lambda metrics, n: metrics.relayed(),
@@ -64,9 +64,9 @@ def test_no_sum_goes_down_when_a_process_ends(processes):
 
 def test_a_process_that_has_ended_leaves_what_it_counted_and_nothing_open():
     ended, merged = Metrics(), Metrics()
-    ended.streams("router").open.add()
+    ended.streams["router"].open.add()
     ended.outcome("chat", "success")
-    ended.streams("router").messages["request_body"].observe(0.5)
+    ended.streams["router"].messages["request_body"].observe(0.5)
     ended.live_config("digest")
     merged.absorb(travelled(ended), ended=True)
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extproc.errors import StreamFailure
+from extproc.exchange.decode import decode
 from extproc.workers import relay
 from extproc.workers.relay import MAX_WAITING, BrokenLink, OwnerEnd, StrangerEnd
 from protos.ext_proc_pb2 import ProcessingRequest, ProcessingResponse
@@ -28,7 +29,8 @@ class Echo:
         self.end = None
         self._core = core
 
-    def feed(self, request):
+    def feed(self, data):
+        request = decode(ProcessingRequest, data)
         body = request.request_body.body
         number = int.from_bytes(body[:8], "big")
         self._core.fed.append(number)

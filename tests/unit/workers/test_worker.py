@@ -139,7 +139,7 @@ def test_it_tells_what_it_counts():
         with working() as (worker, told, _):
             worker.metrics.outcome("chat", "success")
             for number in range(250):
-                worker.metrics.streams("router").messages[f"phase {number}"].observe(0.5)
+                worker.metrics.streams["router"].messages[f"phase {number}"].observe(0.5)
             worker.obey(Ask(number=7))
             await until(lambda: told[-1:] == [Report(metrics=EMPTY, number=7, more=False)])
             counts, *reports = told
@@ -238,8 +238,8 @@ def test_a_message_arrives_as_it_was_said(name):
     message, decoder = MESSAGES[name]
     if message is None:
         metrics = Metrics({})
-        metrics.streams("router").messages["request_headers"].observe(0.5)
-        metrics.streams("router").open.add()
+        metrics.streams["router"].messages["request_headers"].observe(0.5)
+        metrics.streams["router"].open.add()
         with working() as (worker, told, _):
             worker.metrics.absorb(metrics.snapshot())
             asyncio.run(worker.report(3))

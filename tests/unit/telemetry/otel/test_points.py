@@ -123,7 +123,7 @@ def test_an_error_is_an_attribute(pushed):
 
 def test_our_own_keep_their_names(pushed):
     pushed.metrics.outcome("chat", "success")
-    pushed.metrics.streams("router").messages["request_body"].observe(0.5)
+    pushed.metrics.streams["router"].messages["request_body"].observe(0.5)
     exported = pushed.export(200)
     scope, attempts = exported["extproc_attempts"]
     assert (scope.name, scope.version) == ("envoy-llm-extproc", extproc.__version__)
@@ -137,7 +137,7 @@ def test_our_own_keep_their_names(pushed):
 
 
 def test_gauges_are_as_they_are(pushed):
-    pushed.metrics.streams("router").open.add()
+    pushed.metrics.streams["router"].open.add()
     _, streams = pushed.export(200)["extproc_streams"]
     (point,) = streams.data.data_points
     assert (point.attributes, point.value) == ({"level": "router"}, 1)
@@ -189,7 +189,7 @@ class TestDelta:
     def test_the_kind_is_told_and_gauges_have_none(self):
         pushed = Pushed(delta=True)
         pushed.metrics.outcome("chat", "success")
-        pushed.metrics.streams("router").open.add()
+        pushed.metrics.streams["router"].open.add()
         exported = pushed.export(200)
         assert exported["extproc_attempts"][1].data.aggregation_temporality is AggregationTemporality.DELTA
         pushed.delivery.done()

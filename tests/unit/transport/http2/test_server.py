@@ -114,7 +114,7 @@ def test_a_client_that_takes_no_output_is_not_read(run):
         def open(self):
             return self
 
-        def feed(self, _request):
+        def feed(self, _data):
             self.fed += 1
             reply = ProcessingResponse()
             reply.request_body.response.body_mutation.body = bytes(100_000)

@@ -91,23 +91,24 @@ class JoinedStream:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
-    def feed(self, request: ProcessingRequest) -> ProcessingResponse | None:
+    def feed(self, data: bytes) -> ProcessingResponse | None:
         joined = self._joined
         if self._call is not None:
-            return self._relay(request)
+            return self._relay(data)
         if self._stream is None:
-            self._stream = (joined.stranger if request.attributes else joined.owner).open()
+            attempt = ProcessingRequest.FromString(data).attributes
+            self._stream = (joined.stranger if attempt else joined.owner).open()
         try:
-            reply = self._stream.feed(request)
+            reply = self._stream.feed(data)
         except ForeignAttempt as foreign:
             joined.owners.append(foreign.owner)
             self._call = joined.link.call(self._answers)
-            return self._relay(request)
+            return self._relay(data)
         self.end = self._stream.end
         return reply
 
-    def _relay(self, request: ProcessingRequest) -> ProcessingResponse | None:
-        self._call.message(request.SerializeToString())
+    def _relay(self, data: bytes) -> ProcessingResponse | None:
+        self._call.message(data)
         self._joined.link.settle()
         end = self._answers.end
         if self._answers.sent:

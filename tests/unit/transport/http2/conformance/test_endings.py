@@ -241,12 +241,12 @@ class FaultyStream(EchoStream):
         super().__init__(processor)
         self._where = where
 
-    def feed(self, request):
+    def feed(self, data):
         if self._where == "feed":
             raise RecursionError("planted")
         if self._where == "a reply that is none":
             return object()
-        return super().feed(request)
+        return super().feed(data)
 
     def close(self):
         super().close()
