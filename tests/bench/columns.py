@@ -29,6 +29,7 @@ _IN_FLIGHT: Final = 16
 EVERY: Final[frozenset[Kind]] = frozenset(("control", "processor", "echo"))
 WITH_FILTER: Final[frozenset[Kind]] = frozenset(("processor", "echo"))
 PROCESSORS: Final[frozenset[Kind]] = frozenset(("processor",))
+_CLOSE: Final = frozenset(("http2", "echo-http2"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ class Scale:
 FULL: Final = Scale(
     limit=860.0,
     rounds=5,
-    passes=5,
+    passes=3,
     load=2.0,
     requests={"0.6k": 500, "100k": 300, "1m": 60},
     paces={16: Pace(chunks=200, gap=0.02), 200: Pace(chunks=200, gap=0.04), 1000: Pace(chunks=200, gap=0.1)},
@@ -110,6 +111,7 @@ class Column:
         rounds: how many rounds measure it.
         passes: how often each of them goes through the rows: there and back in turn, so that a machine that becomes
             slower or faster meanwhile favours none.
+        close: names of rows that are compared most closely: each pass measures them some more times by themselves.
         fresh: the row is started for it, with a config of ``backends`` backends (0: just those in use).
     """
 
@@ -118,6 +120,7 @@ class Column:
     measure: Measure
     rounds: int
     passes: int = 1
+    close: frozenset[str] = frozenset()
     kinds: frozenset[Kind] = EVERY
     fresh: bool = False
     backends: int = 0
@@ -145,8 +148,9 @@ def columns(scale: Scale) -> tuple[Column, ...]:
                 title=f"CPU per request, {SIZES[size]:,} bytes",
                 measure=partial(bodies, size=SIZES[size], requests=count),
                 rounds=bounded(3),
-                # What is compared most closely is measured in many short runs.
+                # Single runs differ by more than what is asked of the median.
                 passes=scale.passes if size == "0.6k" else 1,
+                close=_CLOSE if size == "0.6k" else frozenset(),
             )
             for size, count in scale.requests.items()
         ),
@@ -210,11 +214,6 @@ class _Meter:
         return figures
 
 
-def _model_header(model: str) -> dict[str, str]:
-    # Where there is no processor, this is what Envoy routes on; a processor replaces it.
-    return {"x-ai-eg-model": model}
-
-
 def latency(side: Side, tools: Tools, *, connections: int, seconds: float) -> dict[str, float]:
     before = _Meter.read(side)
     load = run_wrk(tools.wrk, side.port, tools.body(SIZES["0.6k"]), connections=connections, seconds=seconds)
@@ -239,7 +238,6 @@ def bodies(side: Side, tools: Tools, *, size: int, requests: int, model: str = "
         connections=_IN_FLIGHT,
         requests=requests,
         timeout=40.0,
-        headers=_model_header(model),
     )
     return {"rate": load.rate, **_Meter.read(side).since(before, load.requests)}
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -52,9 +51,7 @@ def chat_body(size: int, model: str = "bench") -> bytes:
     return start + (words * (room // len(words) + 1))[:room] + end
 
 
-def run_wrk(
-    tool: Tool, port: int, body: Path, *, connections: int, seconds: float, headers: Mapping[str, str] | None = None
-) -> Load:
+def run_wrk(tool: Tool, port: int, body: Path, *, connections: int, seconds: float) -> Load:
     """Keep ``connections`` requests in flight for so many (whole) seconds.
 
     Raises:
@@ -64,7 +61,6 @@ def run_wrk(
     output = tool.run(
         *("--threads", "1", "--connections", str(connections), "--duration", f"{seconds:.0f}s", "--timeout", "10s"),
         *("--script", str(_SCRIPT), f"http://127.0.0.1:{port}{PATH}", "--", str(body)),
-        *(f"{name}: {value}" for name, value in (headers or {}).items()),
         timeout=seconds + 30,
     )
     return parse_wrk(output)
@@ -91,26 +87,16 @@ def parse_wrk(output: str) -> Load:
     )
 
 
-def run_h2load(
-    tool: Tool,
-    port: int,
-    body: Path,
-    *,
-    connections: int,
-    requests: int,
-    timeout: float,
-    headers: Mapping[str, str] | None = None,
-) -> Load:
+def run_h2load(tool: Tool, port: int, body: Path, *, connections: int, requests: int, timeout: float) -> Load:
     """Send so many requests over HTTP/1.1.
 
     Raises:
         LoadFailed: a request failed.
         ToolMissing: h2load itself failed, or took longer than ``timeout`` seconds.
     """
-    sent = {"content-type": "application/json", **(headers or {})}
     output = tool.run(
         *("--h1", "-n", str(requests), "-c", str(connections), "-t", "1", "-d", str(body)),
-        *(part for name, value in sent.items() for part in ("-H", f"{name}: {value}")),
+        *("-H", "content-type: application/json"),
         f"http://127.0.0.1:{port}{PATH}",
         timeout=timeout,
     )

@@ -29,7 +29,8 @@ _METHOD: Final = """\
 
 - Every column of the table has an Envoy of its own, all with the same configuration but for the filter, in front of one
   stand-in upstream, all on one machine. Runs alternate between the columns, there and back; a cell is the median of
-  the runs, with the lowest and the highest.
+  the runs, with the lowest and the highest. Small requests are run most often, and more often by themselves on `http2`
+  and its echo, of which a ratio is asked that is closer than single runs are.
 - **CPU** is that of the processor with all its children, as the kernel counts it (`/proc`), divided by the requests or
   chunks of the run. Chunks are counted from when all streams are open, and as Envoy hands them over: where it lags
   behind, it merges events. The pass-through backend has an API key, the config one CEL cost rule; both filters are on,
@@ -49,8 +50,8 @@ _METHOD: Final = """\
 _TRANSLATORS: Final = """\
 ## Translators
 
-CPU of the synchronous core alone, without transport and protobuf, by API of the backend: one chat request of 2 KB with
-its five messages, and one event of a streamed answer.
+CPU of the synchronous core alone, without transport, by API of the backend: one chat request of 2 KB with its five
+messages, and one event of a streamed answer.
 """
 
 

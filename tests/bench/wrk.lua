@@ -1,5 +1,5 @@
 -- Sends one body again and again, and prints what was measured as one line of JSON; times in microseconds.
--- Arguments: the file with the body, then "name: value" for each further header.
+-- Argument: the file with the body.
 
 function init(args)
   wrk.method = "POST"
@@ -7,10 +7,6 @@ function init(args)
   local file = assert(io.open(args[1], "rb"))
   wrk.body = file:read("*a")
   file:close()
-  for index = 2, #args do
-    local name, value = args[index]:match("^([^:]+):%s*(.*)$")
-    wrk.headers[name] = value
-  end
 end
 
 function done(summary, latency, requests)

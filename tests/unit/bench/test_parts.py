@@ -177,6 +177,16 @@ def test_a_round_may_go_through_the_rows_there_and_back():
     assert [sample.row for sample in report.samples] == ["grpcio", "http2", "http2", "grpcio"] * 3
 
 
+def test_rows_that_are_compared_closely_are_measured_some_more_times_in_turn():
+    near = column("a", lambda *_: {"x": 1.0}, rounds=2, close=frozenset(("http2", "echo-http2")))
+    report, _ = run_columns(near, rows=("grpcio", "http2", "echo-http2"))
+    there, back = ["http2", "echo-http2"], ["echo-http2", "http2"]
+    first = [sample.row for sample in report.samples if sample.turn == 0]
+    assert first == ["grpcio", *there, *back, *there, *back, *there]
+    second = [sample.row for sample in report.samples if sample.turn == 1]
+    assert second == [*back, "grpcio", *there, *back, *there, *back]
+
+
 def test_a_fresh_column_starts_rows_of_its_own():
     report, stage = run_columns(column("memory", lambda *_: {"x": 1.0}, fresh=True, backends=5000), rows=("http2",))
     assert stage.fresh == [("http2", 5000)]
