@@ -146,11 +146,13 @@ class GrpcServer:
         """Tell the health as it is, and again whenever it has changed."""
         told = None
         while True:
+            # Asked before the status, which may change while the former one is written.
+            last = self._stopping.is_set()
             status = self._status()
             if status != told:
                 await context.write(status)
                 told = status
-            if self._stopping.is_set():
+            if last:
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "server stops")
             await set_within(self._stopping, HEALTH_SECONDS)
 
