@@ -23,14 +23,17 @@ class _Known(dict[bytes, tuple[str, str]]):
     def __missing__(self, encoded: bytes) -> tuple[str, str]:
         header = decode(HeaderValue, encoded)
         pair = header.key, (header.raw_value or header.value).decode("utf-8", "replace")
-        # Our own id of a request comes once.
-        passing = pair[0] == names.INTERNAL_REQUEST_ID or is_sensitive_header(pair[0])
-        if len(encoded) <= _KNOWN_BYTES and not passing:
+        if len(encoded) <= _KNOWN_BYTES and may_be_kept(pair[0]):
             # Nearly all are met again at once, so forgetting all costs less than minding which one was used last.
             if len(self) >= _KNOWN_HEADERS:
                 self.clear()
             self[encoded] = pair
         return pair
+
+
+def may_be_kept(name: str) -> bool:
+    """Whether to remember what was in a header: neither credentials, nor our id of a request, which comes once."""
+    return name != names.INTERNAL_REQUEST_ID and not is_sensitive_header(name)
 
 
 _known: Final = _Known()

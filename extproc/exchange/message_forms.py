@@ -8,17 +8,15 @@ Decoding each of their parts takes four times as long (``docs/topics/performance
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
-from extproc.exchange import names
 from extproc.exchange.decode import decode
-from extproc.exchange.headers import HeaderDict
+from extproc.exchange.headers import HeaderDict, may_be_kept
 from extproc.exchange.messages import Envelope, Message
-from extproc.telemetry.redaction import is_sensitive_header
 from protos.ext_proc_pb2 import HeaderMap, HeaderValue
 
 # Longer messages and values are not kept, nor messages of more headers, nor more forms than this; then all are
@@ -46,9 +44,10 @@ class _Line(NamedTuple):
     name: str
     before: bytes
     value: bytes | None
+    size: int
 
     def fits(self, other: _Line) -> bool:
-        """Whether both are the same but for the value, which has the same length as it stands in ``before``."""
+        """Whether both are the same but for the value, which has the same size as it stands in ``before``."""
         return self.name == other.name and self.before == other.before
 
     def merged(self, other: _Line) -> _Line:
@@ -63,7 +62,7 @@ class _Shape(NamedTuple):
     tail: bytes
 
     def fits(self, other: _Shape) -> bool:
-        """Whether both are the same but for values, which have the same lengths."""
+        """Whether both are the same but for values, which have the same sizes."""
         sides = (self.head, self.tail, len(self.lines)) == (other.head, other.tail, len(other.lines))
         return sides and all(map(_Line.fits, self.lines, other.lines))
 
@@ -94,13 +93,13 @@ class _Form(Struct, frozen=True, eq=False):
     headers: HeaderDict
 
     @classmethod
-    def of(cls, shape: _Shape, sizes: Iterable[int], envelope: Envelope) -> _Form:
-        """The form of such messages, whose values have these sizes."""
+    def of(cls, shape: _Shape, envelope: Envelope) -> _Form:
+        """The form of such messages."""
         runs = [shape.head]
         gaps: list[tuple[int, str]] = []
         others = {_METADATA: 0, _ATTRIBUTES: 0}
         layout = ""
-        for (name, before, value), size in zip(shape.lines, sizes, strict=True):
+        for name, before, value, size in shape.lines:
             runs[-1] += before
             if value is None:
                 layout += f"{len(runs[-1])}s{size}s"
@@ -121,8 +120,13 @@ class _Form(Struct, frozen=True, eq=False):
             tuple(gaps),
             others[_METADATA],
             others[_ATTRIBUTES],
-            envelope,
-            {name: (value or b"").decode("utf-8", "replace") for name, _, value in shape.lines if name not in others},
+            # Some of the metadata may be credentials.
+            replace(envelope, metadata=b""),
+            {
+                line.name: (line.value or b"").decode("utf-8", "replace")
+                for line in shape.lines
+                if line.name not in others
+            },
         )
 
     def enclosed(self, parts: Sequence[bytes]) -> Envelope:
@@ -171,30 +175,13 @@ class MessageForms:
             encoded: its map of headers.
             listed: its headers, each encoded as it is there. They can be decoded, and no name is repeated.
         """
-        read = _lines(encoded, listed)
-        start = _place(data, encoded)
-        if read is None or start < 0:
+        shape = _shape(data, envelope, encoded, listed)
+        if shape is None:
             return
-        lines, sizes = read
-        tail = data[start + len(encoded) :]
-        metadata, attributes = envelope.metadata, list(envelope.attributes.values())
-        if metadata:
-            if _place(data, metadata) < 0:
-                return
-            # Some of it may be credentials.
-            envelope = replace(envelope, metadata=b"")
-            before, _, tail = tail.partition(metadata)
-            lines.append(_Line(_METADATA, before, None))
-            sizes.append(len(metadata))
-        if len(attributes) == 1 and _place(data, attributes[0]) >= 0:
-            before, value, tail = tail.partition(attributes[0])
-            lines.append(_Line(_ATTRIBUTES, before, value))
-            sizes.append(len(value))
-        shape = _Shape(data[:start], lines, tail)
         alike = self._forms.setdefault(len(data), [])
         for place, form in enumerate(alike):
             if form.shape.fits(shape):
-                alike[place] = _Form.of(form.shape.merged(shape), sizes, envelope)
+                alike[place] = _Form.of(form.shape.merged(shape), envelope)
                 return
         if self._count >= _MOST_FORMS:
             self._forms.clear()
@@ -203,14 +190,32 @@ class MessageForms:
         if len(alike) >= _MOST_ALIKE:
             del alike[0]
             self._count -= 1
-        alike.append(_Form.of(shape, sizes, envelope))
+        alike.append(_Form.of(shape, envelope))
         self._count += 1
 
 
-def _lines(encoded: bytes, listed: Sequence[bytes]) -> tuple[list[_Line], list[int]] | None:
-    """The lines of a map and the sizes of their values, unless it is encoded otherwise than Envoy does it."""
+def _shape(data: bytes, envelope: Envelope, encoded: bytes, listed: Sequence[bytes]) -> _Shape | None:
+    """The shape of a message, see ``MessageForms.learn``; ``None`` where it cannot be told."""
+    lines = _lines(encoded, listed)
+    start = _place(data, encoded)
+    if lines is None or start < 0:
+        return None
+    tail = data[start + len(encoded) :]
+    metadata, attributes = envelope.metadata, list(envelope.attributes.values())
+    if metadata:
+        if _place(data, metadata) < 0:
+            return None
+        before, _, tail = tail.partition(metadata)
+        lines.append(_Line(_METADATA, before, None, len(metadata)))
+    if len(attributes) == 1 and _place(data, attributes[0]) >= 0:
+        before, value, tail = tail.partition(attributes[0])
+        lines.append(_Line(_ATTRIBUTES, before, value, len(value)))
+    return _Shape(data[:start], lines, tail)
+
+
+def _lines(encoded: bytes, listed: Sequence[bytes]) -> list[_Line] | None:
+    """The lines of a map, unless it is encoded otherwise than Envoy does it."""
     lines: list[_Line] = []
-    sizes: list[int] = []
     rest = 0
     for each in listed:
         header = decode(HeaderValue, each)
@@ -221,16 +226,9 @@ def _lines(encoded: bytes, listed: Sequence[bytes]) -> tuple[list[_Line], list[i
         if not encoded.startswith(line, rest):
             return None
         rest += len(line)
-        kept = len(value) <= _LONGEST_VALUE and header.key != names.INTERNAL_REQUEST_ID
-        lines.append(
-            _Line(
-                header.key,
-                line[: len(line) - len(value)],
-                value if kept and not is_sensitive_header(header.key) else None,
-            )
-        )
-        sizes.append(len(value))
-    return (lines, sizes) if rest == len(encoded) and _OTHERS.isdisjoint([line.name for line in lines]) else None
+        kept = value if len(value) <= _LONGEST_VALUE and may_be_kept(header.key) else None
+        lines.append(_Line(header.key, line[: len(line) - len(value)], kept, len(value)))
+    return lines if rest == len(encoded) and _OTHERS.isdisjoint([line.name for line in lines]) else None
 
 
 def _place(data: bytes, part: bytes) -> int:

@@ -248,5 +248,5 @@ class TestMessagesThatAreAlike:
             assert len(kept()) == forms._count <= message_forms._MOST_FORMS
             assert all(len(alike) <= message_forms._MOST_ALIKE for alike in forms._forms.values())
         assert kept()
-        assert all(value is None or len(value) <= 256 for form in kept() for _, _, value in form.shape.lines)
+        assert all(value is None or len(value) <= 256 for form in kept() for _, _, value, _ in form.shape.lines)
         assert max(forms._forms) <= message_forms._LONGEST
