@@ -60,7 +60,7 @@ class ResponseExchange:
         self._span = span
         self._headers = headers
         self._status = headers.get(":status", "")
-        status = _STATUS_CODES.get(self._status, 0)
+        status = status_code(self._status)
         self._successful = status // 100 == 2
         attempt.headers_came(status)
         self._decoder: Decoder | None = None
@@ -173,21 +173,20 @@ class ResponseExchange:
             self._read_to_the_end(left=True)
             self._unreadable(str(error))
             return TranslatedResponse(model=attempt.response_model)
-        if end_of_stream and self._decoder is not None:
-            self._check_coding_end(self._decoder)
+        if end_of_stream:
+            self._check_coding_end()
         try:
             result = attempt.translator.response_body(data, end_of_stream=end_of_stream)
         except UnreadableAnswer:
             attempt.fail()
             raise
-        if self._span is not None:
-            self._show(self._span, data, result)
+        self._show(data, result)
         return result
 
-    @staticmethod
-    def _show(span: Span, data: bytes, result: TranslatedResponse) -> None:
+    def _show(self, data: bytes, result: TranslatedResponse) -> None:
         """Tell the span what the client reads."""
-        span.piece(data if result.body is None else result.body)
+        if self._span is not None:
+            self._span.piece(data if result.body is None else result.body)
 
     def _unreadable(self, reason: str) -> None:
         """The body cannot be decoded: let it pass, unless the client is to have another one.
@@ -206,12 +205,13 @@ class ResponseExchange:
             self._attempt.fail()
             raise UnreadableAnswer(reason)
 
-    def _check_coding_end(self, decoder: Decoder) -> None:
+    def _check_coding_end(self) -> None:
         """Say so when a coding is cut short; all that can be decoded has been, so it goes on."""
-        try:
-            decoder.finish()
-        except DecodeError as error:
-            _log.warning("response body ends early", error=str(error), **self._attempt.log_fields())
+        if self._decoder is not None:
+            try:
+                self._decoder.finish()
+            except DecodeError as error:
+                _log.warning("response body ends early", error=str(error), **self._attempt.log_fields())
 
     def _error_piece(self, piece: bytes, *, whole: bool) -> Reply:
         """An error is translated as a whole; one in pieces that means something to the client passes."""
@@ -233,8 +233,7 @@ class ResponseExchange:
                 self._unreadable(str(error))
             else:
                 result = self._attempt.translator.response_error(self._status, self._headers, data)
-                if self._span is not None:
-                    self._show(self._span, data, result)
+                self._show(data, result)
         if result.recovered:
             self._attempt.succeed()
             return self._body_reply(result)
@@ -251,16 +250,14 @@ class ResponseExchange:
         except DecodeError as error:
             self._unreadable(str(error))
         if whole:
-            if self._decoder is not None:
-                self._check_coding_end(self._decoder)
+            self._check_coding_end()
         elif not _is_document(self._held):
             return replies.common("response_body", body=b"")
         self._told = True
         data = b"".join(self._held)
         self._held.clear()
         result = self._attempt.translator.response_error(self._status, self._headers, data)
-        if self._span is not None:
-            self._show(self._span, data, result)
+        self._show(data, result)
         self._finish()
         return self._body_reply(result, _error_metadata(data if result.body is None else result.body))
 
